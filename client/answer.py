@@ -9,6 +9,7 @@ from flwr.app import ArrayRecord, Message, RecordDict
 
 from client.discretion import is_private
 from client.learners.base import LocalFit
+from client.summing import masked_report
 from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.compression import Codec, Payload, load_codec, parcel_codec
@@ -68,13 +69,15 @@ def report(visit: Visit, answer: Answer, *, state: State) -> Message:
         That the node was sent: with ``send = "update"`` the change against it travels.
     """
     config, instruction = visit.config, visit.instruction
+    if config.is_secure:
+        return masked_report(visit, answer.arrays, answer.others[wire.METRICS], state=state)
     seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
     arrays = answer.arrays
-    if config.compression.send == "update":
+    if config.sends == "update":
         arrays = {name: difference(array, state[name]) for name, array in arrays.items()}
     payload = _encoded(visit, arrays, seed=seed) if config.compression.codec != "identity" else arrays
     codecs = wire.wanted_parcels(visit.content)
-    about = wire.report_record(instruction, partition_id=visit.partition_id, seed=seed, sends=config.compression.send)
+    about = wire.report_record(instruction, partition_id=visit.partition_id, seed=seed, sends=config.sends)
     records = {
         wire.ARRAYS: wire.pack_arrays(payload),
         **answer.others,

@@ -30,10 +30,13 @@ class NodeMemory:
         Name -> text, as ``{"ledger": "{...}"}``.
     arrays
         Name -> named arrays, as ``{"residual": {"fc1.weight": ...}}``; each is read-only: put others in its place.
+    secrets
+        Name -> bytes that no checkpoint of a simulation holds: the keys of a secure sum.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, State] = field(default_factory=dict)
+    secrets: dict[str, bytes] = field(default_factory=dict, repr=False)
 
 
 def memory_of(context: Context) -> NodeMemory:
@@ -42,6 +45,8 @@ def memory_of(context: Context) -> NodeMemory:
     for key, record in context.state.items():
         if key == TEXTS:
             memory.texts = {name: str(text) for name, text in record.items()}
+        elif key == wire.SECRETS and isinstance(record, ConfigRecord):
+            memory.secrets = {name: secret for name, secret in record.items() if isinstance(secret, bytes)}
         elif key.startswith(ARRAYS) and isinstance(record, ArrayRecord):
             memory.arrays[key.removeprefix(ARRAYS)] = wire.unpack_arrays(record)
     return memory
@@ -50,7 +55,11 @@ def memory_of(context: Context) -> NodeMemory:
 def keep(context: Context, memory: NodeMemory) -> None:
     """Store this memory in place of the one before."""
     records: dict[str, Record] = {ARRAYS + name: wire.pack_arrays(state) for name, state in memory.arrays.items()}
-    put_records(context, records | ({TEXTS: ConfigRecord(dict(memory.texts))} if memory.texts else {}))
+    if memory.texts:
+        records[TEXTS] = ConfigRecord(dict(memory.texts))
+    if memory.secrets:
+        records[wire.SECRETS] = ConfigRecord(dict(memory.secrets))
+    put_records(context, records)
 
 
 def records_of(context: Context) -> dict[str, Record]:
@@ -67,7 +76,7 @@ def put_records(context: Context, records: Mapping[str, Record]) -> None:
 
 
 def _is_memory(key: str) -> bool:
-    return key == TEXTS or key.startswith(ARRAYS)
+    return key in (TEXTS, wire.SECRETS) or key.startswith(ARRAYS)
 
 
 @dataclass(frozen=True, slots=True)

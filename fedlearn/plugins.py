@@ -172,6 +172,9 @@ LISTENERS = {
 HANDLERS = {
     "query.ready": "client.handlers.selection:ready",
     "query.round_over": "client.handlers.selection:round_over",
+    "query.shares": "client.handlers.summing:share",
+    "query.survivors": "client.handlers.summing:sign",
+    "query.unmasking": "client.handlers.summing:unmask",
     "query.unsent": "client.handlers.selection:unsent",
     "train": "client.handlers.training:train",
     "evaluate": "client.handlers.evaluation:evaluate",

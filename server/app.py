@@ -33,6 +33,7 @@ from server.exchange import Exchange
 from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_stack, check_trust
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
+from server.secure import check_secure, secure_notice
 from server.selectors import Selector, load_selector, remember
 from server.spending import counted_in, notices_of, promised, without_exact
 from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
@@ -121,6 +122,7 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
         counts_in += notices_of(config, test_is_public=traits.test_is_public)
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
+    check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
@@ -166,7 +168,7 @@ def _begun_or_resumed(
     folder.write_spec(traits.spec)
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
-    return store, tried.notes
+    return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:

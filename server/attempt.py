@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from flwr.app import Message
 
@@ -26,12 +26,15 @@ class Selection:
         Why the cohort is empty.
     raised_alike
         Whether all nodes that were asked have raised, and all the same.
+    keys
+        Node id -> the keys for a secure sum that the node has sent with its answer; empty without one.
     """
 
     ready: int
     cohort: tuple[Member, ...]
     why_not: str = ""
     raised_alike: bool = False
+    keys: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +50,22 @@ class Configuration:
 class Reporting:
     """The reports of a cohort, one for each member, in the order of positions, and the sums of their parcels.
 
-    `seconds` is how long each took from its instruction on, None of those that were late.
+    Parameters
+    ----------
+    seconds
+        How long each took from its instruction on, None of those that were late.
+    means
+        The nodes' metrics where the server knows none of a single node: metric -> mean, of a secure sum.
+    skipped
+        Why the round may neither be committed nor tried again: a secure sum was asked for, and there is none.
     """
 
     members: Sequence[Member]
     reports: Sequence[NodeReport]
     sums: Sums
     seconds: Sequence[float | None] = ()
+    means: Mapping[str, float] = field(default_factory=dict)
+    skipped: str = ""
 
     def count(self, fate: Fate) -> int:
         """Return how many members met this fate."""

@@ -7,6 +7,7 @@ from server.attempt import Collected, NotCommitted
 from server.phases.configuration import configure
 from server.phases.reporting import collect_reports
 from server.phases.selection import select_cohort
+from server.phases.summing import collect_sum, sum_asked_before
 from server.run import ServerRun
 
 
@@ -15,10 +16,17 @@ def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
     begin, virtual_begin = run.wall.now(), run.clock.now()
     run.late.refuse()
     run.notices.clear()
+    if (asked := sum_asked_before(run, at)) is not None:
+        return Collected(len(asked.members), asked, 0.0, run.wall.now() - begin)
     selection = select_cohort(run, at)
     selected, virtual_selected = run.wall.now(), run.clock.now()
     if not selection.cohort:
         return NotCommitted(selection.why_not, selection.raised_alike)
-    reporting = collect_reports(run, configure(run, selection.cohort, at), at)
+    if run.config.is_secure:
+        reporting = collect_sum(run, selection, at)
+        if isinstance(reporting, NotCommitted):
+            return reporting
+    else:
+        reporting = collect_reports(run, configure(run, selection.cohort, at), at)
     virtual = (virtual_selected - virtual_begin, run.clock.now() - virtual_selected)
     return Collected(selection.ready, reporting, selected - begin, run.wall.now() - selected, virtual)

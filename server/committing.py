@@ -16,6 +16,7 @@ from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.words.state import Array, Sends, kept_in_bounds
 from server.attempt import Collected, NotCommitted, Reporting
 from server.limits import FEWEST, measured, too_far, typical_after
+from server.phases.asked import forget_asked
 from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
 from server.phases.reporting import tell
@@ -45,6 +46,9 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
 
     That is: reports that must be judged anew, no quorum, or a state that is not finite.
     """
+    if collected.reporting.skipped:
+        skip(run, collected, at)
+        return None
     anew = judged_anew(run, collected.reporting, at, missing_quorum(run, collected.reporting))
     reason = anew or missing_quorum(run, collected.reporting)
     step = None if reason else next_step(run, collected.reporting, at)
@@ -138,7 +142,7 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         state=run.state,
         total=reporting.sums[STATE],
         parcels={name: total for name, total in reporting.sums.items() if name != STATE},
-        sends=sends or Sends(run.config.compression.send),
+        sends=sends or Sends(run.config.sends),
         at=at,
         members=reporting.members,
         reports=reporting.reports,
@@ -160,6 +164,21 @@ def abandon(run: ServerRun, reporting: Reporting, at: At, reason: str) -> None:
     """Leave the state as it is, and tell those whose reports were in time that they count for nothing."""
     run.events.write("abandoned", **at.where, reason=reason)
     tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)
+
+
+def skip(run: ServerRun, collected: Collected, at: At) -> None:
+    """Commit a round that leaves the state as it is, and tell those whose reports were in time.
+
+    A second sum of the round, over other nodes, would tell what one of them has sent.
+    """
+    reporting = collected.reporting
+    run.events.write("skipped", **at.where, reason=reporting.skipped)
+    tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)
+    unused = [
+        report._replace(fate=Fate.REFUSED, reason=reporting.skipped) if report.fate is Fate.REPORTED else report
+        for report in reporting.reports
+    ]
+    commit(run, Step(run.state), replace(collected, reporting=replace(reporting, reports=unused)), at)
 
 
 def commit(
@@ -192,9 +211,14 @@ def commit(
         selection_seconds=collected.selection_seconds,
         training_seconds=collected.training_seconds,
         evaluation_seconds=run.wall.now() - begin,
-        measured={**run.store.metrics.combined(reporting.reports, before), **scores, **step.measured},
+        measured={
+            **run.store.metrics.combined(reporting.reports, before),
+            **reporting.means,
+            **scores,
+            **step.measured,
+        },
     )
-    counted = [report for report in reporting.reports if report.fate is Fate.REPORTED]
+    counted = measured([report for report in reporting.reports if report.fate is Fate.REPORTED])
     if run.kind.is_averaged and len(counted) >= FEWEST:
         run.typical = _typical_after(run, counted)
     run.nodes.append(rows_of(run, reporting, measures, at))
@@ -204,6 +228,7 @@ def commit(
         _store(run, step, record, UnderWay() if under_way is None else under_way())
     else:
         run.store.put_off(step.state, record, is_worked_on=under_way is not None)
+    forget_asked(run)
     row = record.as_row()
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
 

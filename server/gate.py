@@ -91,7 +91,7 @@ class ReportGate:
         counts_loss = any(metric.is_privacy_loss for metric in plan.metrics.values())  # as private learners do
         is_private = model_spec(config.model.name).is_private or counts_loss
         self._most_examples = 1 if is_private and not config.privacy.public_sizes else config.gate.max_examples
-        self._sends = Sends(config.compression.send)
+        self._sends = Sends(config.sends)
         self._codec = load_codec(config.compression)
         self._parcels = {
             name: (parcel, parcel_codec(parcel.codec)) for name, parcel in plan.parcels.items() if name != STATE

@@ -10,7 +10,9 @@ from client.discretion import Withheld, is_private, log, said_of
 from client.fits import learner_of
 from client.guards import guarded
 from client.ledger import NodeBudget
+from client.memory_file import memory_at_home
 from client.node import examples_of
+from client.summing import forget_sum, keys_of
 from client.unsent import keep
 from client.unsent import why_not as unsent_why_not
 from client.visit import Visit
@@ -27,6 +29,7 @@ def ready(visit: Visit) -> Message:
         with guarded(visit):
             visit.status.keep(visit.context, active=False)
             why_not = _why_not(visit)
+            keys = keys_of(visit) if visit.config.is_secure and not why_not else b""
     except Withheld as refusal:
         if not visit.is_real:
             raise
@@ -34,7 +37,7 @@ def ready(visit: Visit) -> Message:
     word = said_of(visit, why_not)
     if word != why_not:
         log.error("said to the server %r: %s", word, why_not)
-    return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word)
+    return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word, keys=keys)
 
 
 def unsent(visit: Visit) -> Message:
@@ -67,5 +70,8 @@ def _why_not_published(visit: Visit) -> str:
 def round_over(visit: Visit) -> Message:
     """Note that a round is over for this node: rejected, late, refused or abandoned."""
     why = str(wire.read_config(visit.content).get("why", ""))
+    if visit.config.is_secure:
+        with memory_at_home(visit):
+            forget_sum(visit)
     visit.status.keep(visit.context, active=False, told=why)
     return Message(RecordDict(), reply_to=visit.message)

@@ -1,4 +1,4 @@
-"""All settings of a run: twelve tables, and three settings beside them.
+"""All settings of a run: thirteen tables, and three settings beside them.
 
 A setting is declared in one place, a field of one of `config/tables/`: its type, default, unit, range and meaning, its
 flag, its other names and who reads it. The command line, TOML files and Flower's run config all fill this schema
@@ -8,7 +8,7 @@ are not repeated: `names.described` puts the names in the table in place of "{na
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ from fedlearn.config.tables.learning import ClientSettings, ModelSettings, Priva
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
 from fedlearn.config.tables.rounds import EvaluationSettings, RoundSettings
 from fedlearn.config.tables.running import DeviceSettings, EngineSettings
+from fedlearn.config.tables.secure import SecureSettings
 from fedlearn.words.cohort import needed_of
 
 
@@ -41,6 +42,7 @@ class RunConfig(Settings):
     client: ClientSettings = ClientSettings()
     privacy: PrivacySettings = PrivacySettings()
     compression: CompressionSettings = CompressionSettings()
+    secure: SecureSettings = SecureSettings()
     strategy: StrategySettings = StrategySettings()
     gate: GateSettings = GateSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -52,9 +54,24 @@ class RunConfig(Settings):
         return round_number == self.rounds.total or round_number % self.evaluation.every == 0
 
     @property
+    def is_secure(self) -> bool:
+        """Whether the server gets the sum of the reports alone, masked or for a study without masks."""
+        return self.secure.sums != "off"
+
+    @property
+    def sends(self) -> Literal["weights", "update"]:
+        """The values that a node sends; a secure sum is always of changes."""
+        return "update" if self.is_secure else self.compression.send
+
+    @property
     def goal_count(self) -> int:
         """Nodes wanted in each round's cohort."""
         return min(self.rounds.cohort or self.clients, self.clients)
+
+    @property
+    def largest_cohort(self) -> int:
+        """Nodes of the largest cohort that the uniform selector draws."""
+        return min(round(self.rounds.over_selection * self.goal_count), self.clients)
 
     @property
     def fewest_ready(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedlearn import flower
+from fedlearn import flower, wire
 from fedlearn.engine.node_calls import FIRST_NODE_ID, error_reply
 from fedlearn.flower import ErrorCode, Run
 from fedlearn.folding.offers import Offers
@@ -31,6 +31,16 @@ def expired(messages: Iterable[Message], seconds: float) -> list[Message]:
         for message in messages
         if message.metadata.ttl <= seconds
     ]
+
+
+def without_secrets(kept: bytes) -> bytes:
+    """Return a node's memory as a run folder may hold it: without the keys of a secure sum."""
+    if wire.SECRETS.encode() not in kept:
+        return kept
+    records = flower.from_bytes(kept)
+    if records.pop(wire.SECRETS, None) is None:
+        return kept
+    return flower.to_bytes(records) if records else b""
 
 
 class VirtualNodes(Grid):
@@ -125,14 +135,14 @@ class VirtualNodes(Grid):
             self._changed.add(node_id)
 
     def node_states(self) -> bytes:
-        """Return the memories of all nodes, sorted by node id."""
-        return packed(sorted(self.kept.items()))
+        """Return the memories of all nodes without their secrets, sorted by node id."""
+        return packed((node_id, without_secrets(data)) for node_id, data in sorted(self.kept.items()))
 
     def changed_node_states(self, *, settled: bool = True) -> bytes:
-        """Return the memories that have changed since the last call, sorted by node id."""
+        """Return the memories that have changed since the last call, without secrets, sorted by node id."""
         changed = set(self._changed)
         self._changed -= changed  # first: what a thread changes meanwhile is returned by the next call
-        return packed((node_id, self.kept.get(node_id, b"")) for node_id in sorted(changed))
+        return packed((node_id, without_secrets(self.kept.get(node_id, b""))) for node_id in sorted(changed))
 
     def restore_node_states(self, data: bytes) -> None:
         """Restore the nodes' memories from `node_states`, followed by what `changed_node_states` has returned since.

@@ -14,6 +14,7 @@ runs/NAME/
 ├── best.safetensors          the state after the best evaluated round
 ├── checkpoint.json           what a stored round is made of, with the SHA-256 of each part and of itself
 ├── checkpoint/               what a resume needs: state, strategy memory, node states, history.jsonl
+├── asked-sum                a secure sum that nodes were asked to unmask, until its round is committed
 ├── classes.json              results for each class, where the data have classes
 └── summary.json              results, when the run has ended
 ```
@@ -35,6 +36,7 @@ BEST = "best.safetensors"
 CHECKPOINT = "checkpoint.json"
 PARTS = "checkpoint"  # the folder of what a resume needs
 HISTORY = f"{PARTS}/history.jsonl"
+ASKED_SUM = "asked-sum"
 CLASSES = "classes.json"
 SUMMARY = "summary.json"
 

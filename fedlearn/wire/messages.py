@@ -26,6 +26,7 @@ from fedlearn.wire.records import (
     PARCELS,
     READY_QUERY,
     ROUND_OVER,
+    SECURE,
     SERVER_ROUND,
     UNSENT,
     UNSENT_ARRAYS,
@@ -63,10 +64,16 @@ def wanted_unsent(content: Mapping[str, flower.Record]) -> str:
     return str(read_config(content).get(UNSENT, ""))
 
 
-def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Message:
-    """Return a node's answer to a ready query: that the node is ready, or why it is not."""
-    answer = flower.filled(ConfigRecord(), {"partition_id": partition_id, "why_not": why_not})
-    return Message(flower.filled(RecordDict(), {CONFIG: answer}), reply_to=query)
+def ready_answer(query: Message, *, partition_id: int, why_not: str = "", keys: bytes = b"") -> Message:
+    """Return a node's answer to a ready query: that the node is ready, or why it is not.
+
+    Parameters
+    ----------
+    keys
+        The node's keys for a secure sum; empty without one.
+    """
+    said = {"partition_id": partition_id, "why_not": why_not} | ({"keys": keys} if keys else {})
+    return Message(flower.filled(RecordDict(), {CONFIG: flower.filled(ConfigRecord(), said)}), reply_to=query)
 
 
 def read_ready_answer(reply: Message) -> tuple[int, str]:
@@ -84,6 +91,12 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
     if type(partition_id) is not int or partition_id < 0 or type(why_not) is not str:
         return -1, "malformed answer"
     return partition_id, said(why_not)
+
+
+def read_keys(reply: Message) -> bytes:
+    """Return the keys in the answer of a node that is ready; empty where it has sent none."""
+    keys = reply.content[CONFIG].get("keys", b"")
+    return keys if isinstance(keys, bytes) else b""
 
 
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
@@ -133,7 +146,7 @@ def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
 
 def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``; empty if there are none."""
-    ours = (INSTRUCTION, PARCELS, WORK)
+    ours = (INSTRUCTION, PARCELS, WORK, SECURE)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
 

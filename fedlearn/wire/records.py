@@ -28,10 +28,12 @@ NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
 CHECKSUM = "checksum"
 PARCELS = "parcels"
+SECURE = "secure"
+SECRETS = "secrets"  # in a node's memory alone: no message and no run folder ever holds it
 UNSENT = "unsent"  # in a ready query: the SHA-256 of the arrays that no training message brings
 WORK = "work"  # limits a simulated device to the work that it has time for; no server sends it
 
-RECORDS = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS, WORK})
+RECORDS = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS, WORK, SECURE})
 """Keys of fedlearn's own records, which no parcel beside the state may have as its name."""
 
 
@@ -75,7 +77,7 @@ def parcels_of(content: RecordDict) -> dict[str, ArrayRecord]:
 
 def put_aside(content: RecordDict) -> dict[str, flower.Record]:
     """Remove, and return, the records that a plain Flower App lacks: instruction and parcels."""
-    ours = [key for key in (INSTRUCTION, PARCELS, WORK) if key in content]
+    ours = [key for key in (INSTRUCTION, PARCELS, WORK, SECURE) if key in content]
     return {key: content.pop(key) for key in (*ours, *parcels_of(content))}
 
 

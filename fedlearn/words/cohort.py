@@ -73,10 +73,11 @@ class Instruction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadyNode:
-    """A node that said it is ready."""
+    """A node that said it is ready, and its keys for a secure sum, empty without one."""
 
     node_id: int
     partition_id: int
+    keys: bytes = b""
 
 
 class NodeReport(NamedTuple):

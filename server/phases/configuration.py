@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from flwr.app import ArrayRecord, ConfigRecord
 
-from fedlearn import wire
+from fedlearn import flower, wire
 from fedlearn.compression import Payload, load_downlink
 from fedlearn.config import RunConfig
 from fedlearn.words.cohort import At, Instruction, Member
@@ -16,12 +18,25 @@ from fedlearn.words.state import State
 from server.attempt import Configuration
 from server.run import ServerRun
 
+NOTHING: Mapping[int, Mapping[str, bytes]] = MappingProxyType({})
 KEPT = 2  # deadlines after which a network forgets an instruction; a report until then is found, and refused as late
 
 
-def configure(run: ServerRun, cohort: Sequence[Member], at: At) -> Configuration:
-    """Return the strategy's messages to the cohort, each with our instruction; they count as sent."""
+def configure(
+    run: ServerRun, cohort: Sequence[Member], at: At, beside: Mapping[int, Mapping[str, bytes]] = NOTHING
+) -> Configuration:
+    """Return the strategy's messages to the cohort, each with our instruction; they count as sent.
+
+    Parameters
+    ----------
+    beside
+        Node id -> what a secure sum says to the node.
+    """
     configuration = written(run, cohort, at, wire.pack_arrays(run.state))
+    for message, member in zip(configuration.messages, configuration.members, strict=True) if beside else ():
+        flower.filled(message.content, {wire.SECURE: wire.secure_record(beside[member.node_id])})
+    if beside:
+        configuration = replace(configuration, bytes_down=wire.bytes_of_all(configuration.messages))
     run.exchange.traffic.down += configuration.bytes_down
     cohort_size = len(configuration.members)
     run.events.write("configured", **at.where, cohort=cohort_size, bytes=configuration.bytes_down)

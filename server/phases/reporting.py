@@ -24,13 +24,17 @@ TOLD = {Fate.LATE: "late", Fate.REFUSED: "refused"}
 TOGETHER = 64  # reports of a private model that are written down at once, as what they have cost is stored before
 
 
-def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Reporting:
+def collect_reports(run: ServerRun, configuration: Configuration, at: At, plan: FoldPlan | None = None) -> Reporting:
     """Send the instructions, collect reports until the deadline, and add up those that pass the gate.
 
     Nodes whose report is late or refused are notified.
+
+    Parameters
+    ----------
+    plan
+        How reports are checked and added up; that of the strategy, unless given.
     """
-    plan = fold_plan(run, at, cohort=len(configuration.members))
-    fold = Fold(plan)
+    fold = Fold(plan or fold_plan(run, at, cohort=len(configuration.members)))
     intake = _Intake(configuration.members, fold, run)
     deadline = run.rounds.reporting_deadline
     if run.exchange.fold is not None:

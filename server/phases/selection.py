@@ -25,7 +25,7 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     If too few nodes are ready, the selection is cancelled, and the ready ones are notified.
     """
     needed = run.config.fewest_ready
-    wanted = min(round(run.rounds.over_selection * run.config.goal_count), run.config.clients)
+    wanted = run.config.largest_cohort
     window = _Window(run, at)
     ready = window.pass_by(wanted=wanted)
     if len(ready) < needed:
@@ -47,7 +47,7 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     run.events.write("selected", **at.where, ready=len(ready), cohort=len(chosen), rejected=len(rejected))
     members = (Member(node.node_id, node.partition_id, position) for position, node in enumerate(chosen))
     why_not = "" if chosen else f"the selector drew none of the {len(ready)} nodes that were ready"
-    return Selection(len(ready), tuple(members), why_not)
+    return Selection(len(ready), tuple(members), why_not, keys={node.node_id: node.keys for node in chosen})
 
 
 class _Window:
@@ -129,7 +129,7 @@ class _Window:
                 self._why_not = self._why_not or why_not
                 self._log("not-ready", node_id, partition_id, reason=why_not)
             else:
-                self._ready[partition_id] = ReadyNode(node_id, partition_id)
+                self._ready[partition_id] = ReadyNode(node_id, partition_id, wire.read_keys(reply))
                 self._log("ready", node_id, partition_id)
 
     def _log(self, event: str, node_id: int, partition_id: int, **detail: str) -> None:

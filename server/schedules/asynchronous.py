@@ -101,7 +101,7 @@ class Asynchronous(Attempts):
     @property
     def sends(self) -> Sends:
         """The kind of values that nodes send."""
-        return Sends(self.server.config.compression.send)
+        return Sends(self.server.config.sends)
 
     # --- a round ------------------------------------------------------------------------------------------------------
 

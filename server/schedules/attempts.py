@@ -5,6 +5,7 @@ from __future__ import annotations
 from fedlearn.words.cohort import At
 from fedlearn.words.errors import RunFailed
 from server.attempt import NotCommitted
+from server.phases.asked import attempts_before
 from server.run import ServerRun
 
 LONGEST_BACKOFF = 60.0  # seconds
@@ -32,8 +33,10 @@ class Attempts:
             far as ``rounds.store_every`` says.
         """
         self.server.directory.fill()
-        for round_number in range(len(self.server.store.history.rounds) + 1, self.server.rounds.total + 1):
-            self._commit_round(round_number)
+        first = len(self.server.store.history.rounds) + 1
+        for round_number in range(first, self.server.rounds.total + 1):
+            before = attempts_before(self.server, round_number) if round_number == first else 0
+            self._commit_round(round_number, before)
         self.end()
         self.server.late.refuse()
         self.server.notices.clear()
@@ -41,9 +44,9 @@ class Attempts:
     def end(self) -> None:
         """Do what is left to be done when all rounds are committed: nothing, where every attempt ends all it began."""
 
-    def _commit_round(self, round_number: int) -> None:
+    def _commit_round(self, round_number: int, before: int = 0) -> None:
         rounds, events = self.server.rounds, self.server.events
-        number, most = 1, rounds.max_attempts
+        number, most = before + 1, before + rounds.max_attempts
         while True:
             at = At(round_number, number)
             events.write("round-started", **at.where)
@@ -52,7 +55,7 @@ class Attempts:
                 return
             if failed.raised_alike and not self.server.store.history.rounds:
                 raise RunFailed(f"every node fails alike, and none has ever reported: {failed.reason}")
-            if failed.is_judged_anew and most == rounds.max_attempts:
+            if failed.is_judged_anew and most == before + rounds.max_attempts:
                 most += 1  # once in a round, and at once: it was no fault of the nodes whose reports were sound
             elif number == most:
                 break

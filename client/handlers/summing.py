@@ -1,0 +1,36 @@
+"""Secure sums as a node sees them: it shares its secrets, signs who has survived, and helps to unmask their sum."""
+
+from __future__ import annotations
+
+from flwr.app import Message
+
+from client.guards import guarded
+from client.summing import part_in, said_in
+from client.visit import Visit
+from fedlearn import wire
+from fedlearn.secure import texts
+from fedlearn.secure.messages import Roster, Survivors, Unmasking
+
+
+def share(visit: Visit) -> Message:
+    """Return the node's secrets, in an envelope for each of its neighbors."""
+    with guarded(visit):
+        with part_in(visit) as node:
+            shared = node.share(said_in(visit, Roster))
+        return wire.secure_answer(visit.message, texts.to_bytes(shared))
+
+
+def sign(visit: Visit) -> Message:
+    """Return the node's signature of the set of nodes whose reports are to be summed."""
+    with guarded(visit):
+        with part_in(visit) as node:
+            signed = node.sign(said_in(visit, Survivors))
+        return wire.secure_answer(visit.message, texts.to_bytes(signed))
+
+
+def unmask(visit: Visit) -> Message:
+    """Return a share of a secret of each neighbor, which the sum of the agreed set needs."""
+    with guarded(visit):
+        with part_in(visit) as node:
+            unmasked = node.unmask(said_in(visit, Survivors), said_in(visit, Unmasking))
+        return wire.secure_answer(visit.message, texts.to_bytes(unmasked))

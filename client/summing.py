@@ -1,0 +1,120 @@
+"""A node's part in secure sums: its keys, its masked report, and its memory of both (`fedlearn.secure.node`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+from flwr.app import Message, RecordDict
+
+from client.visit import Visit
+from fedlearn import flower, wire
+from fedlearn.folding.modular import MASKED
+from fedlearn.secure import texts
+from fedlearn.secure.messages import Delivered
+from fedlearn.secure.node import SecureNode
+from fedlearn.secure.packed import packed
+from fedlearn.secure.policy import Demands
+from fedlearn.secure.question import Question
+from fedlearn.secure.summands import Summands
+from fedlearn.words.errors import Refused
+from fedlearn.words.seeding import report_seed
+from fedlearn.words.state import State, difference, layout_of
+
+SUM = "sum"  # name of the node's part in secure sums, among its secrets
+T = TypeVar("T")
+
+
+def demands_of(visit: Visit) -> Demands:
+    """Return what the node demands of a roster: a real node goes by no setting of the server's."""
+    secure = visit.config.secure
+    return Demands() if visit.is_real else Demands(colluders=secure.colluders, security=secure.security)
+
+
+def said_in(visit: Visit, kind: type[T]) -> T:
+    """Return what a message says of one kind.
+
+    Raises
+    ------
+    Refused
+        If it says nothing of that kind.
+    """
+    return texts.from_bytes(kind, wire.read_secure(visit.content).get(kind.__name__, b""))
+
+
+@contextmanager
+def part_in(visit: Visit) -> Iterator[SecureNode]:
+    """Give the node's part in the secure sums of this run as it stands, and store what the block makes of it."""
+    secrets, run = visit.memory.secrets, visit.config.out
+    memory = secrets.get(SUM, b"").decode()
+    node = SecureNode(run, visit.partition_id, demands=demands_of(visit), memory=memory)
+    yield node
+    secrets[SUM] = node.memory.encode()
+    visit.keep_memory()
+
+
+def keys_of(visit: Visit) -> bytes:
+    """Return the node's fresh keys for the attempt that a ready query is about; empty for one about no round."""
+    at = wire.read_at(visit.content)
+    if not at.round_number:  # a server looks who is there
+        return b""
+    question = Question(visit.config.out, *at)
+    with part_in(visit) as node:
+        return texts.to_bytes(node.advertise(question))
+
+
+def forget_sum(visit: Visit) -> None:
+    """Forget the secrets of an attempt that is over for the node."""
+    with part_in(visit) as node:
+        node.forget()
+
+
+def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, state: State) -> Message:
+    """Return the report of a fit under the node's masks: all that leaves the node of its training.
+
+    Parameters
+    ----------
+    arrays
+        The node's new state.
+    record
+        The metrics of the fit, with the number of the node's examples.
+    state
+        That the node was sent.
+
+    Raises
+    ------
+    Refused
+        If a change is not finite, a wanted metric was not measured, or the node must not answer in this attempt.
+    """
+    config, instruction = visit.config, visit.instruction
+    measured = {name: float(value) for name, value in record.items() if isinstance(value, int | float)}
+    examples = int(measured.get(wire.NUM_EXAMPLES, 0))
+    summands = Summands(config, layout_of(state), _metrics(visit))
+    vector = summands.encoded(
+        {name: difference(arrays[name], state[name]) for name in summands.summed}, measured, examples,
+        round_number=instruction.round_number, node=visit.partition_id,
+    )  # fmt: skip
+    bits = summands.fixed.modulus_bits
+    is_masked = config.secure.sums == "masked"
+    with part_in(visit) as node:  # without masks all else is done: those of a vector of no entries
+        masked = node.mask(said_in(visit, Delivered), vector if is_masked else vector[:0], bits)
+    values = masked.values if is_masked else vector
+    seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
+    records = {
+        wire.ARRAYS: wire.pack_arrays({MASKED: np.frombuffer(packed(values, bits), np.uint8)}),
+        wire.METRICS: wire.metrics_record({}, 1),
+        wire.REPORT: wire.report_record(instruction, partition_id=visit.partition_id, seed=seed, sends=config.sends),
+    }
+    content = flower.filled(RecordDict(), records)
+    wire.seal(content)
+    return Message(content, reply_to=visit.message)
+
+
+def _metrics(visit: Visit) -> list[str]:
+    """Return the names of the metrics that are summed, as the instruction says."""
+    try:
+        return wire.read_secure(visit.content).get(wire.METRICS, b"").decode().split()
+    except UnicodeDecodeError:
+        raise Refused("undecodable", "the names of metrics are no text") from None

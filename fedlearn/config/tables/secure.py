@@ -1,0 +1,63 @@
+"""Settings of secure sums: what the server learns of reports, and how the nodes hide them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedlearn.config.fields import Positive, Seconds, Settings
+from fedlearn.config.marks import Flag, Panel, ReadIf
+
+ON = ("masked", "unmasked")
+IF_ON = ReadIf("secure.sums", ON)
+IF_MASKED = ReadIf("secure.sums", ("masked",))
+
+
+class SecureSettings(Settings):
+    """Settings of secure sums (Bonawitz et al. 2017, on the sparse graph of Bell et al. 2020)."""
+
+    sums: Annotated[Literal["off", "masked", "unmasked"], Flag("--secure-sums", "WHAT", Panel.REPORTS)] = Field(
+        default="off",
+        description=(
+            "masked: the server learns the sum of the changes that the nodes of a round send, and nothing of any one. "
+            "unmasked: the same fixed-point sum, same bytes, without masks: protects nobody, for simulations. off: the "
+            "server sees each report."
+        ),
+    )
+    clip: Annotated[Positive, IF_ON] = Field(
+        default=1.0, description="Largest absolute change of an entry; a larger change is clipped to it."
+    )
+    bits: Annotated[int, Field(ge=2, le=24), IF_ON] = Field(
+        default=16,
+        description="Bits of an entry: a change is rounded at random to one of 2^bits steps within secure.clip.",
+    )
+    weights: Annotated[Literal["uniform", "coarse"], IF_ON] = Field(
+        default="uniform",
+        description=(
+            "Weight of a node in the mean. uniform: one. coarse: its number of examples over secure.weight_unit, "
+            "rounded to a power of two from 1 to 64; the server learns the sum of the weights."
+        ),
+    )
+    weight_unit: Annotated[int, Field(ge=1), ReadIf("secure.weights", ("coarse",))] = Field(
+        default=100, description="coarse: number of examples of a node that weighs one."
+    )
+    metric_clip: Annotated[Positive, IF_ON] = Field(
+        default=10.0, description="Largest value of a metric that nodes report; a larger one is clipped to it."
+    )
+    colluders: Annotated[int, Field(ge=0), IF_MASKED] = Field(
+        default=0, description="c: so many nodes of a cohort may tell the server all that they know."
+    )
+    dropouts: Annotated[float, Field(ge=0, lt=1), IF_MASKED] = Field(
+        default=0.1, description="Share of a cohort that may vanish after its keys were exchanged."
+    )
+    security: Annotated[int, Field(ge=10, le=100), IF_MASKED] = Field(
+        default=40,
+        description=(
+            "s: neighbors and threshold are the fewest with which colluders open a report with a probability of at "
+            "most 2^-s; settings that no graph satisfies are refused."
+        ),
+    )
+    patience: Annotated[Seconds, IF_ON] = Field(
+        default=60.0, description="Seconds that nodes have for each exchange of keys, signatures and shares."
+    )

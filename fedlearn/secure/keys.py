@@ -1,0 +1,139 @@
+"""Keys of one attempt, and what two nodes agree on: X25519 (RFC 7748), HKDF-SHA-256 (RFC 5869), Ed25519 (RFC 8032).
+
+All primitives come from the package `cryptography`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any
+
+from fedlearn.secure import shamir
+from fedlearn.words.errors import Refused
+
+SIZE = 32  # bytes of a secret, a public key and everything derived
+SIGNATURE = 64  # bytes of a signature
+
+
+@cache
+def _parts() -> Any:
+    """Return the modules of `cryptography`: they are loaded with the first key, not with fedlearn."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return hashes, ed25519, x25519, HKDF
+
+
+def fresh_secret() -> bytes:
+    """Return a secret of the operating system's generator: `SIZE` bytes."""
+    return secrets.token_bytes(SIZE)
+
+
+def derived(secret: bytes, about: bytes, size: int = SIZE) -> bytes:
+    """Return bytes that a uniform secret determines, and that say nothing of it or of what it gives for other uses."""
+    hashes, _, _, hkdf = _parts()
+    found: bytes = hkdf(hashes.SHA256(), size, salt=None, info=about).derive(secret)
+    return found
+
+
+def derived_element(secret: bytes, about: bytes) -> int:
+    """Return an element of the field of `shamir`, uniform but for one part in 2^256."""
+    return int.from_bytes(derived(secret, about, 2 * SIZE), "little") % shamir.PRIME
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """An X25519 key pair.
+
+    Parameters
+    ----------
+    secret
+        `SIZE` bytes, an element of the field of `shamir`, so that it can be shared.
+    """
+
+    secret: bytes = field(repr=False)
+
+    @classmethod
+    def derived(cls, secret: bytes, about: bytes) -> KeyPair:
+        """Return the key pair that a secret determines for one use."""
+        return cls(shamir.to_bytes(derived_element(secret, about)))
+
+    @cached_property
+    def _private(self) -> Any:
+        _, _, x25519, _ = _parts()
+        return x25519.X25519PrivateKey.from_private_bytes(self.secret)
+
+    @cached_property
+    def public(self) -> bytes:
+        """The public key, `SIZE` bytes."""
+        found: bytes = self._private.public_key().public_bytes_raw()
+        return found
+
+    def agreed(self, public: bytes, about: bytes) -> bytes:
+        """Return the secret that this pair and the owner of another public key share for one use: `SIZE` bytes.
+
+        Raises
+        ------
+        Refused
+            If the public key has low order, so that everybody knows the secret, or is no key.
+        """
+        _, _, x25519, _ = _parts()
+        try:
+            shared = self._private.exchange(x25519.X25519PublicKey.from_public_bytes(public))
+        except ValueError:
+            raise Refused("low-order-key", "a public key from which no secret can be agreed") from None
+        return derived(shared, about)
+
+
+@dataclass(frozen=True)
+class Signer:
+    """An Ed25519 key of a node, with which it signs what it says to other nodes.
+
+    Parameters
+    ----------
+    secret
+        `SIZE` bytes: of one attempt, which ties what a node says to the keys that the server has relayed; or the
+        node's own over all runs, by which other nodes know it.
+    """
+
+    secret: bytes = field(repr=False)
+
+    @cached_property
+    def _private(self) -> Any:
+        _, ed25519, _, _ = _parts()
+        return ed25519.Ed25519PrivateKey.from_private_bytes(self.secret)
+
+    @cached_property
+    def public(self) -> bytes:
+        """The key that verifies the signatures, `SIZE` bytes."""
+        found: bytes = self._private.public_key().public_bytes_raw()
+        return found
+
+    def sign(self, statement: bytes) -> bytes:
+        """Return the signature of a statement, `SIGNATURE` bytes; the same each time."""
+        found: bytes = self._private.sign(statement)
+        return found
+
+
+def is_signed(statement: bytes, signature: bytes, public: bytes) -> bool:
+    """Return whether the owner of a key has signed a statement."""
+    from cryptography.exceptions import InvalidSignature
+
+    _, ed25519, _, _ = _parts()
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def is_usable(public: bytes) -> bool:
+    """Return whether a secret can be agreed with the owner of an X25519 key."""
+    try:
+        KeyPair.derived(fresh_secret(), b"a key to try others with").agreed(public, b"")
+    except Refused:
+        return False
+    return True

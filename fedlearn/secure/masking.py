@@ -1,0 +1,29 @@
+"""The masks of one node: its own, and one with each neighbor, which that neighbor takes away again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fedlearn.secure import keys, shamir
+from fedlearn.secure.keys import KeyPair
+from fedlearn.secure.masks import Words, add_mask
+from fedlearn.secure.messages import Roster
+
+
+def self_seed(roster: Roster, secret: int) -> bytes:
+    """Return the seed of a node's own mask."""
+    return keys.derived(shamir.to_bytes(secret), roster.question.about("self mask", roster.digest))
+
+
+def pair_seed(roster: Roster, mine: KeyPair, position: int, other: int) -> bytes:
+    """Return the seed of the mask that the nodes at two positions have in common, from the secret of the first."""
+    ends = (each.to_bytes(4, "big") for each in sorted((position, other)))
+    return mine.agreed(roster.members[other].mask, roster.question.about("mask", roster.digest, *ends))
+
+
+def add_pairs(
+    total: Words, roster: Roster, mine: KeyPair, position: int, others: Iterable[int], *, sign: int = 1
+) -> None:
+    """Add the masks of a node with other nodes, in place: the node of the lower position adds, the other subtracts."""
+    for other in others:
+        add_mask(total, pair_seed(roster, mine, position, other), sign=sign if position < other else -sign)

@@ -1,0 +1,143 @@
+"""What a secure sum adds up: the changes of all float parameters, then the metrics, then the node's weight.
+
+All are entries of one vector of whole numbers (`fixed_point`), so that nothing of a single node leaves it in the clear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.config import RunConfig
+from fedlearn.secure.fixed_point import LARGEST_WEIGHT, FixedPoint, coarse_weight, concatenated
+from fedlearn.secure.masks import Words, zeros
+from fedlearn.words.errors import Refused
+from fedlearn.words.seeding import rng_for
+from fedlearn.words.state import ArraySpec, Layout, State
+
+Flat = NDArray[np.float64]
+
+
+def fixed_point_of(config: RunConfig) -> FixedPoint:
+    """Return how entries become whole numbers in a run."""
+    largest = LARGEST_WEIGHT if config.secure.weights == "coarse" else 1
+    return FixedPoint(config.secure.clip, config.secure.bits, config.largest_cohort, largest)
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sum of the nodes' summands, decoded.
+
+    Parameters
+    ----------
+    weight
+        The sum of the nodes' weights.
+    changes
+        Parameter -> (size,) the sum of weight times change over the nodes.
+    metrics
+        Metric -> weighted mean over the nodes.
+    """
+
+    weight: int
+    changes: Mapping[str, Flat]
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Summands:
+    """The entries of a secure sum, in their order, and how they become whole numbers.
+
+    Parameters
+    ----------
+    config
+        The run's settings: clipping ranges, bits, weights, and the largest cohort.
+    layout
+        The state's. Integer and boolean parameters are not summed: they keep their values.
+    metrics
+        The names of the metrics that nodes report.
+    """
+
+    config: RunConfig
+    layout: Layout
+    metrics: Sequence[str]
+
+    @property
+    def fixed(self) -> FixedPoint:
+        """How entries become whole numbers."""
+        return fixed_point_of(self.config)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether nodes have weights other than one."""
+        return self.config.secure.weights == "coarse"
+
+    @property
+    def summed(self) -> dict[str, ArraySpec]:
+        """The parameters that are summed."""
+        return {name: spec for name, spec in self.layout.items() if np.dtype(spec.dtype).kind == "f"}
+
+    @property
+    def count(self) -> int:
+        """Entries of the vector."""
+        return sum(spec.size for spec in self.summed.values()) + len(self.metrics) + self.is_weighted
+
+    def encoded(
+        self, change: State, metrics: Mapping[str, float], examples: int, *, round_number: int, node: int
+    ) -> Words:
+        """Return the vector of one node: (count,) whole numbers below 2^modulus_bits.
+
+        Parameters
+        ----------
+        change
+            Parameter -> change against the state that the node was sent.
+        examples
+            The node's number of examples, which its weight is made of, where nodes have weights.
+        round_number, node
+            Give the random rounding, the same in each attempt; `node` is the partition id.
+
+        Raises
+        ------
+        Refused
+            If a change is not finite, or a metric is missing or NaN.
+        """
+        secure = self.config.secure
+        measured = np.array([_finite(name, metrics) for name in self.metrics], np.float32)
+        scaled = np.clip(measured / np.float32(secure.metric_clip), -1, 1) * np.float32(secure.clip)
+        values = concatenated([*(change[name] for name in self.summed), scaled])
+        rng = rng_for(self.config.seed, purpose="secure rounding", round_number=round_number, node=node)
+        weight = coarse_weight(examples // secure.weight_unit, LARGEST_WEIGHT) if self.is_weighted else 1
+        vector = self.fixed.encoded(values, rng, weight=weight)
+        if not self.is_weighted:
+            return vector
+        whole = zeros(len(vector) + 1, self.fixed.modulus_bits)
+        whole[:-1], whole[-1] = vector, weight
+        return whole
+
+    def decoded(self, total: Words, nodes: int) -> Total:
+        """Return what the sum of the vectors of so many nodes says.
+
+        Raises
+        ------
+        Refused
+            If it is none of the sums that honest nodes could have.
+        """
+        weight = int(total[-1]) if self.is_weighted else nodes
+        if not nodes <= weight <= nodes * self.fixed.largest_weight:
+            raise Refused("sum-out-of-range", f"{nodes} nodes cannot weigh {weight}: one of them has lied")
+        sums = self.fixed.decoded(total[:-1] if self.is_weighted else total, weight)
+        changes, start = {}, 0
+        for name, spec in self.summed.items():
+            changes[name] = sums[start : start + spec.size]
+            start += spec.size
+        scale = self.config.secure.metric_clip / self.config.secure.clip / weight
+        return Total(weight, changes, dict(zip(self.metrics, (sums[start:] * scale).tolist(), strict=True)))
+
+
+def _finite(name: str, metrics: Mapping[str, float]) -> float:
+    value = metrics.get(name, np.nan)
+    if np.isnan(value):
+        raise Refused("wrong-metric", f"{name} was not measured, and a secure sum wants it of each node")
+    return float(value)

@@ -1,0 +1,257 @@
+"""Secure sums: the server learns a sum, with the bytes of the same sum without masks, whoever vanishes and when."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import suppress
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from flwr.app import MessageType
+
+from fedlearn import flower, wire
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.engine.apps import load_client_app, load_server_app
+from fedlearn.engine.inline import InlineGrid
+from fedlearn.engine.node_calls import error_reply
+from fedlearn.engine.prepare import prepared
+from fedlearn.flower import ErrorCode
+from fedlearn.folding.modular import MASKED
+from fedlearn.folding.offers import Offers
+from fedlearn.words.errors import FedlearnError, RunFailed, SettingError
+
+KINDS = {
+    "keys": wire.READY_QUERY, "shares": wire.SHARES, "report": MessageType.TRAIN,
+    "signature": wire.SURVIVORS, "unmasking": wire.UNMASKING,
+}  # fmt: skip
+
+
+class Vanishing(InlineGrid):
+    """Virtual nodes of which some send no more from one of their answers on, in the rounds and attempts named.
+
+    Parameters
+    ----------
+    gone
+        (round, attempt) -> {partition id: the first answer that does not come}; the node still acts on the message.
+    """
+
+    def __init__(self, config, gone=()):
+        super().__init__(load_client_app(), config.clients, to_flower(config))
+        self.gone = dict(gone)
+        self.seeds = set()  # all that nodes have had
+        self.heard = []  # (round, attempt, kind, partition, content), of all answers that came
+
+    def answer(self, messages, *, seconds):
+        for reply, message in zip(list(super().answer(messages, seconds=seconds)), messages, strict=True):
+            self.seeds |= {seed for seed in [self.seed_of(message.metadata.dst_node_id)] if seed}
+            kind = next((name for name, each in KINDS.items() if each == message.metadata.message_type), "")
+            if not kind:
+                yield reply
+                continue
+            at = wire.read_instruction(message.content).at if kind == "report" else wire.read_at(message.content)
+            partition = message.metadata.dst_node_id - 2
+            last = self.gone.get(tuple(at), {}).get(partition)
+            if last is None or list(KINDS).index(kind) < list(KINDS).index(last):
+                self.heard.append((*at, kind, partition, reply))
+                yield reply
+            else:
+                yield error_reply(message, ErrorCode.UNKNOWN, "the node has vanished")
+
+    def seed_of(self, node_id):
+        """Return what the secrets of a node follow from; empty where it has none."""
+        secrets = flower.from_bytes(self.kept.get(node_id, b"")).get(wire.SECRETS)
+        return "" if secrets is None else json.loads(secrets["sum"])["seed"]
+
+
+class Killed(BaseException):
+    """The server's process is killed."""
+
+
+class Remote(Vanishing):
+    """Nodes that keep their memories for themselves, as those of a network; the server is killed once.
+
+    Parameters
+    ----------
+    kill_at
+        (kind of message, how many of its kind in round 1 are answered before the kill); None for no kill.
+    """
+
+    def __init__(self, config, gone=(), *, kill_at=None, kept=None):
+        super().__init__(config, gone)
+        self.kept = {} if kept is None else kept
+        self._kill_at = kill_at
+
+    @property
+    def offers(self):
+        return Offers()
+
+    def get_nodes(self):
+        return [SimpleNamespace(node_id=node, name=f"node-{node - 2}") for node in self.get_node_ids()]
+
+    def answer(self, messages, *, seconds):
+        for place, message in enumerate(messages):
+            kind, after = self._kill_at or ("", 0)
+            if kind and message.metadata.message_type == KINDS[kind] and place == after:
+                raise Killed
+            yield from super().answer([message], seconds=seconds)
+
+
+def settings_of(folder, **further):
+    given = {
+        "clients": 6, "seed": 3, "out": str(folder), "data": {"dataset": "digits"}, "model": {"name": "linear"},
+        "training": {"local_epochs": 1}, "secure": {"sums": "masked", "patience": 60.0, "dropouts": 0.2},
+        "rounds": {"total": 2, "cohort": 6, "quorum": 0.6, "minimum_ready": 0.6, "selection_window": 60.0,
+                   "reporting_deadline": 60.0, "backoff": 0.0},
+    }  # fmt: skip
+    for table, values in further.items():
+        given[table] = {**given[table], **values} if isinstance(values, dict) and table in given else values
+    return RunConfig.model_validate(given)
+
+
+def run(folder, gone=(), **further):
+    """Run to the end with nodes that vanish; return summary, events and the grid."""
+    flower.enter_run()
+    config = prepared(settings_of(folder, **further))
+    grid = Vanishing(config, gone)
+    with suppress(RunFailed):
+        load_server_app()(grid, flower.server_context(to_flower(config)))
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    return json.loads((folder / "summary.json").read_text()), events, grid
+
+
+@pytest.mark.parametrize("last", ["shares", "report", "signature", "unmasking"])
+def test_nodes_that_vanish_leave_the_sum_of_the_others_to_the_byte(tmp_path, last):
+    gone = {(1, 1): {4: last}}
+    masked, events, _ = run(tmp_path / "masked", gone)
+    # Without masks the same node's report is missing where it was not counted, and nothing else vanishes.
+    plain, _, _ = run(
+        tmp_path / "plain", {} if last in ("signature", "unmasking") else gone, secure={"sums": "unmasked"}
+    )
+    assert masked["status"] == plain["status"] == "completed"
+    assert masked["model_sha256"] == plain["model_sha256"]
+    assert [each["attempt"] for each in events if each["event"] == "committed"] == [1, 1]
+    counted = 6 if last in ("signature", "unmasking") else 5
+    assert next(each for each in events if each["event"] == "committed")["reported"] == counted
+
+
+def test_report_holds_nothing_but_what_is_masked(tmp_path):
+    _, _, grid = run(tmp_path / "run", rounds={"total": 1})
+    replies = [reply for *_, kind, _, reply in grid.heard if kind == "report"]
+    values = np.stack([wire.unpack_arrays(wire.state_record(reply.content))[MASKED] for reply in replies])
+    assert set(wire.unpack_arrays(wire.state_record(replies[0].content))) == {MASKED}
+    for reply in replies:
+        assert dict(reply.content[wire.METRICS]) == {wire.NUM_EXAMPLES: 1}
+        assert set(reply.content) == {wire.ARRAYS, wire.METRICS, wire.REPORT}
+    lowest = values[:, : values.shape[1] // 4]  # the lowest byte of each number, as uniform as its generator
+    counts = np.bincount(lowest.reshape(-1), minlength=256)
+    expected = counts.sum() / 256
+    assert ((counts - expected) ** 2 / expected).sum() < 370  # chi-square of 255 degrees: 1e-6 beyond
+
+
+def test_round_without_a_quorum_asks_for_no_sum_and_is_made_again(tmp_path):
+    gone = {(1, 1): {each: "report" for each in range(4)}}
+    summary, events, grid = run(tmp_path / "run", gone, rounds={"total": 1})
+    assert summary["status"] == "completed"
+    kinds = Counter((attempt, kind) for _, attempt, kind, _, _ in grid.heard)
+    assert kinds[1, "signature"] == kinds[1, "unmasking"] == 0
+    assert kinds[2, "unmasking"] == 6
+    assert [each["attempt"] for each in events if each["event"] == "committed"] == [2]
+
+
+def test_round_whose_sum_cannot_be_unmasked_is_skipped_and_never_asked_again(tmp_path):
+    gone = {(1, 1): {each: "unmasking" for each in range(4)}}
+    summary, events, grid = run(tmp_path / "run", gone)
+    skipped = [each for each in events if each["event"] == "skipped"]
+    assert [each["round"] for each in skipped] == [1]
+    assert "shares" in skipped[0]["reason"]
+    assert summary["status"] == "completed" and summary["rounds"] == 2
+    first, second = (each for each in events if each["event"] == "committed")
+    assert (first["attempt"], first["reported"], second["reported"]) == (1, 0, 6)
+    assert {attempt for round_number, attempt, *_ in grid.heard if round_number == 1} == {1}
+
+
+@pytest.mark.parametrize("kind", ["keys", "shares", "report", "signature", "unmasking"])
+@pytest.mark.parametrize("after", [0, 3])
+def test_killed_server_ends_with_the_bytes_of_one_that_lives(tmp_path, kind, after):
+    flower.enter_run()
+    config = prepared(settings_of(tmp_path / "run", rounds={"quorum": 1.0, "max_attempts": 2}))
+    first = Remote(config, kill_at=(kind, after))
+    with pytest.raises(Killed):
+        load_server_app()(first, flower.server_context(to_flower(config)))
+    resumed = Remote(config, kept=first.kept)
+    load_server_app()(resumed, flower.server_context(to_flower(config)))
+    undisturbed, _, _ = run(tmp_path / "undisturbed", rounds={"quorum": 1.0})
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["model_sha256"] == undisturbed["model_sha256"]
+    asked = {(*at, kind) for *at, kind, _, _ in (*first.heard, *resumed.heard) if kind == "unmasking"}
+    assert len(asked) == 2  # one sum of each round
+    assert not (tmp_path / "run" / "asked-sum").exists()
+
+
+def test_killed_server_skips_a_round_whose_nodes_have_forgotten(tmp_path):
+    flower.enter_run()
+    config = prepared(settings_of(tmp_path / "run"))
+    first = Remote(config, kill_at=("unmasking", 3))
+    with pytest.raises(Killed):
+        load_server_app()(first, flower.server_context(to_flower(config)))
+    resumed = Remote(config, kept={})  # all nodes have lost their memories
+    load_server_app()(resumed, flower.server_context(to_flower(config)))
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    assert [each["round"] for each in events if each["event"] == "skipped"] == [1]
+    assert [each["reported"] for each in events if each["event"] == "committed"] == [0, 6]
+
+
+def test_no_secret_of_a_node_lies_in_the_run_folder_or_outlives_its_round(tmp_path):
+    _, _, grid = run(tmp_path / "run", {(2, 1): {4: "report"}})
+    assert len(grid.seeds) == 12  # of six nodes in two rounds
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert wire.SECRETS.encode() not in stored
+    for seed in grid.seeds:
+        assert seed.encode() not in stored
+        assert bytes.fromhex(seed) not in stored
+    assert not any(grid.seed_of(node) for node in grid.get_node_ids() if node - 2 != 4)
+
+
+def test_weights_are_coarse_powers_of_two(tmp_path):
+    masked, _, _ = run(tmp_path / "masked", secure={"weights": "coarse", "weight_unit": 50})
+    plain, _, _ = run(tmp_path / "plain", secure={"weights": "coarse", "weight_unit": 50, "sums": "unmasked"})
+    even, _, _ = run(tmp_path / "even")
+    assert masked["model_sha256"] == plain["model_sha256"]
+    assert masked["bytes_up"] > even["bytes_up"]
+
+
+def test_mean_of_fixed_point_numbers_is_near_that_of_floats(tmp_path):
+    secure, events, _ = run(tmp_path / "secure", rounds={"total": 1})
+    plain, floats, _ = run(
+        tmp_path / "plain", secure={"sums": "off"}, rounds={"total": 1}, strategy={"weighting": "uniform"}
+    )
+    assert secure["loss"] == pytest.approx(plain["loss"], abs=2e-4)
+    ours, theirs = (next(e for e in each if e["event"] == "committed") for each in (events, floats))
+    assert ours["train_loss"] == pytest.approx(theirs["train_loss"], abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("further", "setting"),
+    [
+        ({"compression": {"codec": "drop"}}, "compression.codec"),
+        ({"strategy": {"name": "median"}}, "strategy.name"),
+        ({"gate": {"max_norm": 1.0}}, "gate.max_norm"),
+        ({"evaluation": {"where": "nodes"}}, "evaluation.where"),
+        ({"evaluation": {"nodes": 2}}, "evaluation.nodes"),
+        ({"rounds": {"selector": "power-of-choice"}}, "rounds.selector"),
+        ({"strategy": {"steps": '{"clip":{"norm":1.0}}'}, "compression": {"send": "update"}}, "strategy.steps"),
+    ],
+)
+def test_what_needs_a_single_report_is_refused_before_round_1(tmp_path, further, setting):
+    with pytest.raises(SettingError, match=setting) as refused:
+        run(tmp_path / "run", **further)
+    assert "with secure sums" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("further", [{"secure": {"dropouts": 0.7}}, {"secure": {"colluders": 4}}, {"clients": 2}])
+def test_level_that_no_graph_has_is_refused_before_round_1(tmp_path, further):
+    with pytest.raises(FedlearnError, match="secure"):
+        run(tmp_path / "run", **further)

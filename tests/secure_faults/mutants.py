@@ -1,0 +1,111 @@
+"""Plants a mistake in a copy of the code, and counts how many fault schedules it takes to find it.
+
+    python -m tests.secure_faults.mutants                # all of them
+    python -m tests.secure_faults.mutants --only "half"  # those of some names
+
+Exit code 1 if one is not found within `--schedules`. Checks whose lack another check makes good are not taken out,
+nor is that of the sharers (`tests/unit/secure/test_attacks.py`): what it prevents takes eleven nodes and three told lies.
+"""
+
+# What stands in the code stands here in one piece:
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tests.faults.mutants import Mutant
+
+ROOT = Path(__file__).parents[2]
+FIND = """
+from tests.secure_faults.checking import found_in
+for seed, lines in found_in(0, {most}, most=1)[1]:
+    print(seed, lines[0])
+"""
+NODE, SERVER = "fedlearn/secure/node.py", "fedlearn/secure/server.py"
+
+MUTANTS = (
+    # a node reveals too much
+    Mutant("both kinds of share revealed", NODE, "for other in lost if", "for other in (*lost, *near) if"),
+    Mutant("kinds of share swapped", NODE, "for other in near if (found", "for other in lost if (found"),
+    Mutant("second set signed", NODE, "if kept.survivors not in", "if False and kept.survivors not in"),
+    Mutant("signatures skipped", NODE, "        self._check_signatures(statement, survivors, unmasking)\n", ""),
+    Mutant("any signature", NODE, "if not is_signed(statement, unmasking.signatures[each], member.verify):", "if False:"),
+    Mutant("one signature fewer", NODE, "if len(given) < roster.level.signers:", "if len(given) < roster.level.signers - 1:"),
+    Mutant("half of the nodes sign", "fedlearn/secure/level.py", "(self.nodes + self.colluders) // 2 + 1", "(self.nodes + 1) // 2"),
+    Mutant("second report masked", NODE, "if self._kept.report not in", "if False and self._kept.report not in"),
+    # a round is asked twice
+    Mutant("another attempt after unmasking", NODE, "if kept.unmasked and asked != joined and asked[0] == joined[0]:", "if False:"),
+    Mutant("unmasking not remembered", NODE, "replace(self._kept, unmasked=True)", "self._kept"),
+    Mutant("unmasking forgotten with the secrets", "fedlearn/secure/secrets.py", "unmasked=self.unmasked)", "unmasked=False)"),
+    Mutant("earlier attempts joined", NODE, "if asked < joined or", "if False or"),
+    Mutant("forgotten attempt joined", NODE, "(asked == joined and not kept.seed)", "False"),
+    # rosters
+    Mutant("threshold of half", "fedlearn/secure/level.py", "self.neighbors < 2 * self.threshold <=", "self.neighbors <= 2 * self.threshold <="),
+    Mutant("second roster shared", NODE, "self._roster.digest != roster.digest", "False"),
+    Mutant("level below the demands", "fedlearn/secure/policy.py", "level.colluders < self.colluders or", "False or"),
+    Mutant("fewer nodes than demanded", "fedlearn/secure/policy.py", " or len(members) < self.fewest", ""),
+    Mutant("a key stands twice", "fedlearn/secure/policy.py", "len(set(keys)) < len(keys)", "False"),
+    Mutant("unlisted peer", "fedlearn/secure/policy.py", "if member.verify not in (self.peers or ()):", "if False:"),
+    Mutant("keys not signed", "fedlearn/secure/policy.py", "if not is_signed(member.statement, member.signature, member.verify):", "if False:"),
+    # keys and masks
+    Mutant("a key used again", "fedlearn/secure/secrets.py", "seed=keys.fresh_secret().hex())", "seed=self.seed or keys.fresh_secret().hex())"),
+    Mutant("a key of the run", "fedlearn/secure/secrets.py", 'KeyPair.derived(seed, question.about("masking key"))', 'KeyPair.derived(bytes(31) + question.run.encode()[-1:], b"")'),
+    Mutant("masks of 32 bits", "fedlearn/secure/masks.py", "Cipher(AES256(seed), CTR", "Cipher(AES256(seed[:4] + bytes(28)), CTR"),
+    Mutant("no mask of its own", NODE, "        add_mask(total, self_seed(roster, self._secrets.self_mask))\n", ""),
+    Mutant("masks with one sign", "fedlearn/secure/masking.py", "sign=sign if position < other else -sign", "sign=sign"),
+    # the server
+    Mutant("second report added", SERVER, "if position in taken:", "if False:"),
+    Mutant("late report added", SERVER, "or self.phase is not phase:", "or False:"),
+    Mutant("any share", SERVER, "return committed(share, about, kind) ==", "return True or committed(share, about, kind) =="),
+    Mutant("one share fewer", SERVER, "len(shares) < threshold", "len(shares) < threshold - 1"),
+    Mutant("sum stored without the last report", SERVER, "        self._total += values\n        self._reported", "        self._total += values * (len(self._reported) < 3)\n        self._reported"),
+    Mutant("lost nodes' masks left in", "fedlearn/secure/opening.py", "for position, shares in found.keys.items():", "for position, shares in ():"),
+    Mutant("sum not reduced", "fedlearn/secure/opening.py", "return reduced(bare, bits)", "return bare"),
+)  # fmt: skip
+
+
+def found(mutant: Mutant, *, schedules: int) -> str:
+    """Return the first seed that finds a mistake and what it says; empty where none of so many does."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "fedlearn", Path(folder, "fedlearn"), ignore=shutil.ignore_patterns("__pycache__"))
+        path = Path(folder, mutant.file)
+        text = path.read_text()
+        if text.count(mutant.text) != 1:
+            raise ValueError(f"{mutant.name}: {mutant.file} does not hold once: {mutant.text}")
+        path.write_text(text.replace(mutant.text, mutant.mistake))
+        code = f"import sys; sys.path[:0] = {[folder, str(ROOT)]!r}" + FIND.format(most=schedules)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        ended = subprocess.run(
+            [sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=folder, env=environment
+        )
+        if ended.returncode:
+            raise RuntimeError(ended.stderr)
+        return ended.stdout.strip()
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="A part of the names of those wanted.")] = None,
+    schedules: Annotated[int, typer.Option(min=1, help="Within how many each must be found.")] = 1000,
+) -> None:
+    """Plant mistakes, one at a time, and look how soon each is found."""
+    missed = 0
+    for mutant in MUTANTS:
+        if only and not any(part in mutant.name for part in only):
+            continue
+        said = found(mutant, schedules=schedules)
+        missed += not said
+        print(f"{mutant.name:40} {said[:150] or 'NOT FOUND'}", flush=True)
+    raise typer.Exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

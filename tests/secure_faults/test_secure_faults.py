@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.secure_faults.checking import found_in
+from tests.secure_faults.knowing import Report, View
+from tests.secure_faults.liar import lie
+from tests.secure_faults.mutants import MUTANTS, ROOT, found
+from tests.secure_faults.world import FATES, run
+
+SCHEDULES_RUN, PIECE = 200, 50  # in all, and a case
+
+
+@pytest.mark.parametrize("first", range(0, SCHEDULES_RUN, PIECE))
+def test_nothing_that_goes_wrong_and_no_lie_breaks_what_must_hold(first):
+    counts, broken = found_in(first, first + PIECE, most=3)
+    assert broken == []
+    assert counts["committed sums"] > PIECE // 2 and counts["refusals by nodes"] > PIECE
+
+
+def test_schedules_meet_every_fault_and_every_end():
+    told = [line for seed in range(60) for line in run(seed).story]
+    for fate in FATES:
+        assert any(line.endswith(f": {fate}") for line in told), fate
+    for line in ("the server is killed", "the server goes on with the set that it has stored", "skipped"):
+        assert line in told
+
+
+def test_the_same_seed_gives_the_same_story():
+    first, second = (run(7, lie=lie) for _ in range(2))
+    assert first.story == second.story and len(first.story) > 10
+
+
+def view_of(reports, *, seeds=(), keys=(), threshold=2, nodes=4):
+    view = View(frozenset())
+    view.thresholds[b"r"], view.members[b"r"] = threshold, tuple(range(nodes))
+    for kind, dealers in (("seed", seeds), ("key", keys)):
+        for dealer in dealers:
+            view.shares[b"r", dealer, kind] = {0, 1}
+    for node in reports:
+        others = tuple(each for each in range(nodes) if each != node)
+        view.reports[Report(1, node, b"r", node, others)] = None
+    return view
+
+
+def test_the_linear_system_knows_what_can_be_known():
+    everyone = range(4)
+    assert view_of(everyone).sums_of(1) == []
+    assert view_of(everyone, seeds=everyone).sums_of(1) == [{0: 1, 1: 1, 2: 1, 3: 1}]
+    assert view_of(everyone, seeds=[0, 1, 2]).sums_of(1) == []  # the fourth is not lost
+    assert view_of(everyone, seeds=[0, 1, 2], keys=[3]).sums_of(1) == [{0: 1, 1: 1, 2: 1}]
+    assert view_of([0, 1, 2], seeds=[0, 1, 2], keys=[3]).sums_of(1) == [{0: 1, 1: 1, 2: 1}]
+    opened = view_of(everyone, seeds=everyone, keys=[3]).sums_of(1)  # both kinds of share of node 3
+    assert opened == [{0: 1, 1: 1, 2: 1}, {3: 1}]
+    assert view_of(everyone, seeds=everyone, threshold=3).sums_of(1) == []  # two shares are too few
+
+
+def test_every_mistake_can_still_be_planted():
+    assert {m.name: (ROOT / m.file).read_text().count(m.text) for m in MUTANTS} == {m.name: 1 for m in MUTANTS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["both kinds of share revealed", "threshold of half", "another attempt after unmasking"]
+)
+def test_a_planted_mistake_is_found(name):
+    (mutant,) = (each for each in MUTANTS if each.name == name)
+    assert found(mutant, schedules=200)
