@@ -38,7 +38,7 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
     for run in runs:
         ended.setdefault(run.status, []).append(run.name)
     parts = [
-        f"{len(names)} {ENDS.get(status, status)}" + ("" if status == "completed" else f" ({_few(names)})")
+        f"{len(names)} {ENDS.get(status, status)}" + ("" if status == "completed" else f" ({few(names)})")
         for status, names in ended.items()
     ]
     return f"{len(runs)} runs: {', '.join(parts)}. {done}."
@@ -55,7 +55,7 @@ def _lost(runs: Sequence[StoredRun]) -> str:
             return f"Not all nodes that were asked have reported.{again}"
         return f"Every node that was asked reported in time.{again}"
     names = [run.name for run in runs if any(run.total(fate) for fate in LOST)]
-    where = f", in {_few(names)}" if len(runs) > 1 else ""
+    where = f", in {few(names)}" if len(runs) > 1 else ""
     of_these = " in the attempts that were committed" if again else ""
     did_not = f"{sum(counts.values()):.0f} of {asked:.0f} reports that were asked for{of_these} do not count"
     return f"{did_not}: {', '.join(lost)}{where}.{again}"
@@ -96,7 +96,7 @@ def _best_mean(metric: Metric, runs: Sequence[StoredRun]) -> str:
     for each in means[1:]:
         if metric.is_better(each[0].mean, mean.mean):
             mean, point = each
-    whose = f" of {point.label}" if len(means) > 1 else ""
+    whose = f" of {point.label}" if len(point.runs) < len(runs) else ""
     return f" Best mean over seeds at the end: {number_spread(*mean)}{whose}."
 
 
@@ -122,7 +122,7 @@ def _privacy(runs: Sequence[StoredRun]) -> str:
     what = losses[0][0].metrics.privacy_loss
     assert what is not None
     most = f"{what.title} {max(spent):g}" if len(spent) == 1 else f"{what.title} {max(spent):g} at most"
-    whose = f", {_few([run.name for run, _ in losses])}" if len(runs) > 1 else ""
+    whose = f", {few([run.name for run, _ in losses])}" if len(runs) > 1 else ""
     return f"Privacy: {most}{whose} ({counts_in([run for run, _ in losses])})."
 
 
@@ -136,7 +136,8 @@ def _models(runs: Sequence[StoredRun]) -> str:
     return f"{same} of {len(shas)} final models are the same as another." if same else "No two final models are alike."
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """Return the names of some runs for a sentence, the first ones where there are many."""
     if len(names) <= MOST_NAMES:
         return ", ".join(names)
     return f"{', '.join(names[: MOST_NAMES - 1])} and {len(names) - MOST_NAMES + 1} more"

@@ -15,7 +15,7 @@ from fedlearn.report.charts.skew import skew_of
 from fedlearn.report.numbers import number, ratio, seconds, size
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
-from fedlearn.report.page.account import account
+from fedlearn.report.page.account import account, few
 from fedlearn.report.page.classes import classes
 from fedlearn.report.page.details import Link
 from fedlearn.report.page.figures import figure
@@ -87,10 +87,15 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
 
 
 def _head(runs: Sequence[StoredRun], title: str, *, live: bool, problems: Sequence[str] = ()) -> str:
-    notices = dict.fromkeys(str(run.log.view.about.get("notice") or "") for run in runs)
+    notices: dict[str, list[str]] = {}
+    for run in runs:
+        notices.setdefault(str(run.log.view.about.get("notice") or ""), []).append(run.name)
     settled = [run for run in runs if not live or run.status != "unfinished"]  # others are half written
     problems = [*problems, *(problem for run in settled for problem in run.problems)]
-    texts = [("notice", notice) for notice in notices if notice] + [("problem", problem) for problem in problems]
+    whose = {n: "" if len(names) == len(runs) else f"{few(names)}: " for n, names in notices.items()}
+    texts = [("notice", f"{whose[notice]}{notice}") for notice in notices if notice] + [
+        ("problem", problem) for problem in problems
+    ]
     texts += [("problem", f"{run.name} {run.status}: {run.reason}") for run in runs if run.reason]
     lines = "".join(f'<p class="{kind}">{escape(text)}</p>' for kind, text in texts)
     told = "".join(f"<p>{escape(line)}</p>" for line in account(runs))
@@ -234,13 +239,9 @@ def _skew(runs: Sequence[StoredRun]) -> str:
     if not drawn and not reasons:
         return ""
     figures = "".join(figure(chart, _emptiness(chart, names, of=len(runs))) for chart, names in drawn[:MOST_SKEWS])
-    words = "".join(f'<p class="note">No picture of {escape(_few(n))}: {escape(w)}.</p>' for w, n in reasons.items())
+    words = "".join(f'<p class="note">No picture of {escape(few(n))}: {escape(w)}.</p>' for w, n in reasons.items())
     more = f'<p class="note">The first {MOST_SKEWS} of {len(drawn)}.</p>' if len(drawn) > MOST_SKEWS else ""
     return f'<h2>Who has which data</h2>{more}<div class="grid-3">{figures}</div>{words}'
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more runs"
 
 
 def _emptiness(chart: HeatMap, names: Sequence[str], *, of: int) -> str:
@@ -248,4 +249,4 @@ def _emptiness(chart: HeatMap, names: Sequence[str], *, of: int) -> str:
     empty = int((sizes == 0).sum())
     text = f"Examples a node: {sizes.min()} to {sizes.max()}, at most {chart.counts.max()} in a cell."
     none = f" {empty} nodes have none." if empty else ""
-    return text + none + (f" Of {_few(names)}." if len(names) < of else "")
+    return text + none + (f" Of {few(names)}." if len(names) < of else "")

@@ -321,6 +321,12 @@ def test_the_head_of_several_runs_says_which_was_best_and_what_was_lost(page_for
         assert words in page.said, words
 
 
+def test_a_notice_names_its_runs_where_it_is_not_that_of_all(page_for, make_run):
+    both = [make_run(name, started={"notice": "digits were taken"}) for name in "ab"]
+    assert "a: digits were taken" not in page_for(*both).said
+    assert "a, b: digits were taken" in page_for(*both, make_run("c")).said
+
+
 def test_the_head_of_a_sweep_says_the_best_mean_over_seeds(page_for, make_run):
     runs = [
         make_run(f"{lr}-{seed}", rows=rows_of([accuracy]), settings={"training.lr": lr, "seed": seed})
