@@ -86,7 +86,7 @@ def runs_table(runs: Sequence[StoredRun]) -> Table:
             *(measure(run) for _, measure in measures),
             len(run.rounds),
             *(run.total(name) for name in lost),
-            run.status,
+            run.state_in_words,
             *(value_of(run, name) for name in names),
             *(counts_in([run]) or None for _ in said),
             sha_of(run),

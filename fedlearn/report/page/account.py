@@ -14,7 +14,10 @@ from fedlearn.words.spread import Spread
 
 LOST = ("failed", "refused", "late")
 MOST_NAMES = 3  # runs that a sentence names
-ENDS = {"completed": "completed", "failed": "failed", "interrupted": "interrupted", "unfinished": "without an end"}
+THEN = {
+    "failed": ", then the run failed", "interrupted": ", then the run was interrupted", "unfinished": " so far",
+    "stopped early": ", then the run stopped early",
+}  # fmt: skip
 
 
 def account(runs: Sequence[StoredRun]) -> list[str]:
@@ -32,13 +35,12 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
         (run,) = runs
         wanted = run.log.view.rounds or committed
         of_all = done if committed >= wanted else f"{committed} of {wanted} rounds were committed"
-        ends = {"failed": ", then the run failed", "interrupted": ", then the run was interrupted"}
-        return f"{of_all}{ends.get(run.status, ' so far' if run.status == 'unfinished' else '')}."
+        return f"{of_all}{THEN.get(run.state_in_words, '')}."
     ended: dict[str, list[str]] = {}
     for run in runs:
-        ended.setdefault(run.status, []).append(run.name)
+        ended.setdefault(run.state_in_words, []).append(run.name)
     parts = [
-        f"{len(names)} {ENDS.get(status, status)}" + ("" if status == "completed" else f" ({few(names)})")
+        f"{len(names)} {status}" + ("" if status == "completed" else f" ({few(names)})")
         for status, names in ended.items()
     ]
     return f"{len(runs)} runs: {', '.join(parts)}. {done}."

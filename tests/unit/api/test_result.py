@@ -60,3 +60,16 @@ def test_who_has_which_data_is_a_frame_of_classes_by_nodes(tmp_path):
     frame = fedlearn.load(tmp_path).who_has
     assert frame.to_dict() == {0: {"cat": 3, "dog": 1, 2: 0}, 1: {"cat": 0, "dog": 5, 2: 1}}
     assert (frame.index.name, frame.columns.name) == ("class", "node")
+
+
+def test_model_of_a_round_that_has_not_stayed_is_one_line(tmp_path):
+    (tmp_path / "settings.toml").write_text("clients = 3\n")
+    (tmp_path / "models").mkdir()
+    for name in ("round-000004.safetensors", "round-000002.safetensors", "round-x.safetensors", "mine.txt"):
+        (tmp_path / "models" / name).write_bytes(b"")
+    run = fedlearn.load(tmp_path)
+    assert run.kept_rounds == [2, 4]
+    with pytest.raises(UsageError, match=r"round 3: .*those of 2, 4 have: rounds.keep_every = K"):
+        run.state_of(3)
+    with pytest.raises(UsageError, match=r"round-000002.safetensors: it is not what was written"):
+        run.model(round_number=2)
