@@ -110,7 +110,7 @@ API = {
     ),
     "private_trees": Page(
         "Private trees",
-        "This page documents the estimators of pure epsilon, which follow scikit-learn's conventions, and forests of runs.",
+        "This page documents the estimators of pure epsilon, in the manner of scikit-learn, and the forests of runs.",
         (
             *_of(
                 "fedlearn.private_trees",
