@@ -20,6 +20,7 @@ from fedlearn.models.loaded import traits as traits_of
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.plugins import CLIENT_ABOUT, CLIENT_TRIAL
 from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.dealt import write_dealt
 from fedlearn.runs.folder import RunFolder, new_folder
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import OF_EVENTS, EventLog
@@ -184,6 +185,8 @@ def _begun_or_resumed(
             "training.stack = %d: nodes are trained one by one: %s", config.training.stack, tried.why_not_stacked
         )
     folder.write_spec(traits.spec)
+    if tried.dealt is not None:
+        write_dealt(folder.path, tried.dealt)
     return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
 
 

@@ -226,9 +226,9 @@ LEAKS = (
         f"{SPENDING}::test_what_is_measured_of_test_rows_is_said_beside_an_epsilon",
     ),
     Mend(
-        "15", "fedlearn/report/page/sections.py",
-        "        if hides_sizes(run):\n            continue\n", "",
-        f"{SAID}::test_no_picture_counts_the_rows_of_nodes_that_noise_is_to_hide",
+        "15", "client/app.py",
+        "return NodeTrial((), why_not)", "return NodeTrial((), why_not, dealt_to(dataset, partitions_of(config)))",
+        "unit/data/test_dealing.py::test_nodes_of_a_private_model_tell_no_counts",
     ),
     Mend(
         "16", "client/ledger.py",

@@ -55,6 +55,32 @@ def test_runs_whose_settings_cannot_be_read_are_points_of_their_own(make_run, st
     assert [point.label for point in points_of([read_run("lost", lost), stored("kept")])] == ["lost", "kept"]
 
 
+def test_a_point_of_several_seeds_is_told_from_the_others_by_few_words(stored):
+    """The settings of all runs differ in many ways; a name of them all would have 140 letters."""
+    skewed = {"data.partition": "dirichlet", "data.alpha": 0.1, "rounds.total": 12, "training.lr": 0.1}
+    other = {"rounds.quorum": 0.5, "rounds.reporting_deadline": 7.0, "training.lr": 0.2, **DROP}
+    runs = [stored(f"s{seed}", settings={**skewed, "seed": seed}) for seed in (1, 2)]
+    assert [point.label for point in points_of([*runs, stored("o", settings=other)])] == ["total=12", "o"]
+    flat = [stored(f"f{seed}", settings={**skewed, "data.partition": "iid", "seed": seed}) for seed in (1, 2)]
+    assert [point.label for point in points_of([*runs, *flat])] == ["partition=dirichlet", "partition=iid"]
+
+
+def test_what_another_setting_keeps_from_being_read_is_in_no_name(stored):
+    settings = [
+        {"data.partition": scheme, "data.alpha": alpha, "seed": seed}
+        for scheme, alpha in (("iid", 0.5), ("dirichlet", 0.5), ("dirichlet", 0.1))
+        for seed in (1, 2)
+    ]
+    labels = [p.label for p in points_of([stored(str(n), settings=each) for n, each in enumerate(settings)])]
+    assert labels == ["partition=iid", "partition=dirichlet, alpha=0.5", "partition=dirichlet, alpha=0.1"]
+
+
+def test_a_point_without_a_short_name_is_called_by_its_first_run(stored):
+    names = [{"data.dataset": letter * 70, "seed": seed} for letter in "ab" for seed in (1, 2)]
+    labels = [point.label for point in points_of([stored(str(n), settings=each) for n, each in enumerate(names)])]
+    assert labels == ["0 and 1 more", "2 and 1 more"]
+
+
 def test_half_a_run_does_not_count_in_a_mean(stored):
     whole = stored("whole", rows=rows_of([0.2, 0.8]))
     half = stored("half", settings={"seed": 2}, rows=rows_of([0.1]), status="")
