@@ -74,6 +74,7 @@ API = {
         (
             *_of("client.learners.base", "Learner LocalTask LocalFit"),
             *_of("client.learners.sgd", "SGD"),
+            *_of("client.learners.lightning", "Lightning"),
             *_of("client.memory", "NodeMemory"),
         ),
     ),
