@@ -63,7 +63,7 @@ def client(
     peers: Annotated[
         Path | None,
         typer.Option(metavar="FILE", envvar=f"{VARIABLE}PEERS", rich_help_panel=NODE,
-                     help="Public keys, a line each, of the nodes with which it takes part in secure sums, and nothing else."),
+                     help="Public keys, a line each: it takes part in secure sums with these nodes alone."),
     ] = None,
     least_peers: Annotated[
         int | None,

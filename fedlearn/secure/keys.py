@@ -160,10 +160,14 @@ def node_keys_in(text: bytes) -> frozenset[bytes]:
     ValueError
         If a line is no such key.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
     lines = (line.strip() for line in text.splitlines())
-    return frozenset(_point(load_ssh_public_key(line)) for line in lines if line and not line.startswith(b"#"))
+    try:
+        return frozenset(_point(load_ssh_public_key(line)) for line in lines if line and not line.startswith(b"#"))
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from None
 
 
 def _point(key: Any) -> bytes:

@@ -47,10 +47,8 @@ def test_without_a_list_a_node_goes_by_no_setting_of_a_server_and_a_virtual_one_
 
 def test_a_node_with_peers_takes_part_in_nothing_but_secure_sums(listed):
     assert policy.refused(visit_with(listed)) == ""
-    for asked in (
-        visit_with(listed, sums="off"), visit_with(listed, sums="unmasked"), visit_with(listed, kind=MessageType.EVALUATE)
-    ):  # fmt: skip
-        assert policy.refused(asked) == "sums-not-masked" and "sums-not-masked" in REFUSALS
+    for asked in ({"sums": "off"}, {"sums": "unmasked"}, {"kind": MessageType.EVALUATE}):
+        assert policy.refused(visit_with(listed, **asked)) == "sums-not-masked" and "sums-not-masked" in REFUSALS
     assert policy.refused(visit_with({}, sums="off")) == ""
 
 
