@@ -48,6 +48,10 @@ REFUSALS = {
         "the model is private, and no budget pays for measuring it on a node", "set evaluation.nodes = 0"
     ),
     "sizes-not-public": Refusal("the number of records would be published", "set privacy.public_sizes = false"),
+    "sums-not-masked": Refusal(
+        "the owner lists peers, and takes part in secure sums with them alone",
+        'set secure.sums = "masked", and evaluation.where = "server"',
+    ),
     "trust-not-allowed": Refusal(
         "the node would add only a share of the noise, which alone protects no record", 'set privacy.trust = "local"'
     ),
