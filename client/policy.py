@@ -12,6 +12,7 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``sizes-not-public`` | the number of records would be published | yes |
 | ``trust-not-allowed`` | noise would be distributed, and the share of this node alone protects no record | yes |
 | ``no-memory-folder`` | the run has personal layers, and the node no folder in which it could keep its own | yes |
+| ``sums-not-masked`` | the owner lists peers: the node takes part in secure sums alone | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
 | ``data-not-allowed`` | the data lie outside of the node's data folder, or options would let rows be counted | |
 | ``epsilon-too-large`` | a run may not spend so much | |
@@ -37,6 +38,7 @@ from typing import Any
 
 from flwr.app import MessageType
 
+from client.peers import lists_peers
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
@@ -58,6 +60,7 @@ DATA_NOT_ALLOWED = "data-not-allowed"
 SIZES_NOT_PUBLIC = "sizes-not-public"
 TRUST_NOT_ALLOWED = "trust-not-allowed"
 NO_MEMORY = "no-memory-folder"
+SUMS_NOT_MASKED = "sums-not-masked"
 NOT_IN_THESE_HOURS = "not-in-these-hours"
 NOT_MEASURED = "private-model"
 NOT_ENOUGH = "not-enough-records"
@@ -79,6 +82,9 @@ def refused(visit: Visit) -> str:
         return TRUST_NOT_ALLOWED
     if visit.config.training.personal and visit.is_real and not visit.context.node_config.get("memory"):
         return NO_MEMORY
+    kind = visit.message.metadata.message_type
+    if lists_peers(visit) and (visit.config.secure.sums != "masked" or kind == MessageType.EVALUATE):
+        return SUMS_NOT_MASKED
     policy, reason = None, ""
     if visit.context.node_config.get("ledger"):
         try:
@@ -89,7 +95,7 @@ def refused(visit: Visit) -> str:
             return POLICY_UNREADABLE
     if reason in REFUSALS:
         return reason
-    if visit.message.metadata.message_type == MessageType.EVALUATE and model_spec(visit.config.model.name).is_private:
+    if kind == MessageType.EVALUATE and model_spec(visit.config.model.name).is_private:
         return NOT_MEASURED
     return reason or ("" if policy is None or is_in(policy.hours, datetime.now()) else NOT_IN_THESE_HOURS)
 

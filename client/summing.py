@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from flwr.app import Message, RecordDict
 
+from client.peers import demands_of, key_of
 from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.folding.modular import MASKED
@@ -16,7 +17,6 @@ from fedlearn.secure import texts
 from fedlearn.secure.messages import Delivered
 from fedlearn.secure.node import SecureNode
 from fedlearn.secure.packed import packed
-from fedlearn.secure.policy import Demands
 from fedlearn.secure.question import Question
 from fedlearn.secure.summands import Summands
 from fedlearn.words.errors import Refused
@@ -25,12 +25,6 @@ from fedlearn.words.state import State, difference, layout_of
 
 SUM = "sum"  # name of the node's part in secure sums, among its secrets
 T = TypeVar("T")
-
-
-def demands_of(visit: Visit) -> Demands:
-    """Return what the node demands of a roster: a real node goes by no setting of the server's."""
-    secure = visit.config.secure
-    return Demands() if visit.is_real else Demands(colluders=secure.colluders, security=secure.security)
 
 
 def said_in(visit: Visit, kind: type[T]) -> T:
@@ -49,7 +43,7 @@ def part_in(visit: Visit) -> Iterator[SecureNode]:
     """Give the node's part in the secure sums of this run as it stands, and store what the block makes of it."""
     secrets, run = visit.memory.secrets, visit.config.out
     memory = secrets.get(SUM, b"").decode()
-    node = SecureNode(run, visit.partition_id, demands=demands_of(visit), memory=memory)
+    node = SecureNode(run, visit.partition_id, demands=demands_of(visit), signer=key_of(visit), memory=memory)
     yield node
     secrets[SUM] = node.memory.encode()
     visit.keep_memory()
@@ -66,9 +60,9 @@ def keys_of(visit: Visit) -> bytes:
 
 
 def forget_sum(visit: Visit) -> None:
-    """Forget the secrets of an attempt that is over for the node."""
+    """Forget the secrets of the attempt that is over for the node; a late notice costs it no later one."""
     with part_in(visit) as node:
-        node.forget()
+        node.forget(Question(visit.config.out, *wire.read_at(visit.content)))
 
 
 def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, state: State) -> Message:

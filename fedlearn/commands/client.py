@@ -60,6 +60,16 @@ def client(
     health: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Serve gRPC health checks there.", rich_help_panel=NODE)
     ] = "",
+    peers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar=f"{VARIABLE}PEERS", rich_help_panel=NODE,
+                     help="Public keys, a line each: it takes part in secure sums with these nodes alone."),
+    ] = None,
+    least_peers: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=3, envvar=f"{VARIABLE}LEAST_PEERS", rich_help_panel=NODE,
+                     help="So many of them must take part, with this one; else 3."),
+    ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", envvar=f"{VARIABLE}LEDGER", rich_help_panel=OWNER,
@@ -136,6 +146,8 @@ def client(
             superlink=superlink,
             keys=keys,
             claims=claims,
+            peers=peers,
+            least_peers=least_peers,
             root_certificates=root_certificates,
             insecure=insecure,
             partition=partition,

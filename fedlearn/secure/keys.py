@@ -14,7 +14,7 @@ from fedlearn.secure import shamir
 from fedlearn.words.errors import Refused
 
 SIZE = 32  # bytes of a secret, a public key and everything derived
-SIGNATURE = 64  # bytes of a signature
+NODE_KEY = 49  # bytes of the public key of a node of a deployment: a compressed point of P-384
 
 
 @cache
@@ -113,18 +113,85 @@ class Signer:
         return found
 
     def sign(self, statement: bytes) -> bytes:
-        """Return the signature of a statement, `SIGNATURE` bytes; the same each time."""
+        """Return the signature of a statement, 64 bytes; the same each time."""
         found: bytes = self._private.sign(statement)
         return found
 
 
+@dataclass(frozen=True)
+class NodeKey:
+    """The key by which a node of a deployment is known over all runs, as a `Signer`: ECDSA on P-384 with SHA-384.
+
+    Signatures are deterministic (RFC 6979): a node that is asked again gives the same bytes.
+
+    Parameters
+    ----------
+    file
+        The bytes of its private key, in the format of OpenSSH, as Flower reads it.
+    """
+
+    file: bytes = field(repr=False)
+
+    @cached_property
+    def _private(self) -> Any:
+        from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+        return load_ssh_private_key(self.file, None)
+
+    @cached_property
+    def public(self) -> bytes:
+        """The key that verifies the signatures, `NODE_KEY` bytes."""
+        return _point(self._private.public_key())
+
+    def sign(self, statement: bytes) -> bytes:
+        """Return the signature of a statement; the same each time."""
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        found: bytes = self._private.sign(statement, ec.ECDSA(hashes.SHA384(), deterministic_signing=True))
+        return found
+
+
+def node_keys_in(text: bytes) -> frozenset[bytes]:
+    """Return the public keys of nodes in a text, a line of OpenSSH each, as `NodeKey.public` has them.
+
+    Raises
+    ------
+    ValueError
+        If a line is no such key.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
+    lines = (line.strip() for line in text.splitlines())
+    try:
+        return frozenset(_point(load_ssh_public_key(line)) for line in lines if line and not line.startswith(b"#"))
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from None
+
+
+def _point(key: Any) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    if not (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP384R1)):
+        raise ValueError("the key of a node is one on the curve P-384")
+    return key.public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
+
+
 def is_signed(statement: bytes, signature: bytes, public: bytes) -> bool:
-    """Return whether the owner of a key has signed a statement."""
+    """Return whether the owner of a key, of an attempt or of a node, has signed a statement."""
     from cryptography.exceptions import InvalidSignature
 
-    _, ed25519, _, _ = _parts()
+    hashes, ed25519, _, _ = _parts()
     try:
-        ed25519.Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
+        if len(public) == NODE_KEY:
+            from cryptography.hazmat.primitives.asymmetric import ec
+
+            key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP384R1(), public)
+            key.verify(signature, statement, ec.ECDSA(hashes.SHA384()))
+        else:
+            ed25519.Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
     except (InvalidSignature, ValueError):
         return False
     return True

@@ -40,7 +40,7 @@ class Advertised:
     cipher, mask
         X25519: envelopes are sealed with the first, masks agreed with the second, whose secret is shared.
     verify
-        Ed25519: verifies what the node signs.
+        Verifies what the node signs: a key of the attempt (Ed25519), or of the node (`keys.NodeKey`).
     signature
         Of `statement`, by `verify`.
     """

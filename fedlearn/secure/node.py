@@ -17,7 +17,7 @@ import numpy as np
 
 from fedlearn.secure import envelopes, shamir, texts
 from fedlearn.secure.envelopes import Shares, direction
-from fedlearn.secure.keys import Signer, is_signed
+from fedlearn.secure.keys import NodeKey, Signer, is_signed
 from fedlearn.secure.masking import add_pairs, self_seed
 from fedlearn.secure.masks import Words, add_mask, reduced
 from fedlearn.secure.messages import (
@@ -63,7 +63,7 @@ class SecureNode:
         node: int,
         *,
         demands: Demands | None = None,
-        signer: Signer | None = None,
+        signer: Signer | NodeKey | None = None,
         memory: str = "",
     ) -> None:
         self._run, self._node = run, node
@@ -186,8 +186,10 @@ class SecureNode:
         self._keep(replace(self._kept, unmasked=True))
         return Unmasked(unmasking.question, self._node, seeds, keys)
 
-    def forget(self) -> None:
-        """Forget the secrets of the attempt: its round is over."""
+    def forget(self, question: Question) -> None:
+        """Forget the secrets of an attempt that is over; those of a later one stay."""
+        if question != self._question:
+            return
         self._roster = None
         self._keep(self._kept.forgotten())
 
@@ -248,7 +250,7 @@ class SecureNode:
         return Secrets(self._question, bytes.fromhex(self._kept.seed))
 
     @cached_property
-    def _own(self) -> Signer:
+    def _own(self) -> Signer | NodeKey:
         return self._signer or self._secrets.signer()
 
     @cached_property

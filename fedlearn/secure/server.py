@@ -329,7 +329,12 @@ def check_advertised(message: Advertised, question: Question, others: Sequence[A
     taken = {key for other in others for key in (other.cipher, other.mask, other.verify)}
     if len({*own}) < len(own) or taken & {*own} or message.node in {other.node for other in others}:
         raise Refused("key-taken", f"node {message.node} has sent a key that stands in the roster")
-    if any(len(key) != keys.SIZE for key in own) or not (is_usable(message.cipher) and is_usable(message.mask)):
+    sizes = [len(key) for key in own]
+    if (
+        sizes[:2] != [keys.SIZE] * 2
+        or sizes[2] not in (keys.SIZE, keys.NODE_KEY)
+        or not (is_usable(message.cipher) and is_usable(message.mask))
+    ):
         raise Refused("low-order-key", f"node {message.node} has sent a key from which no secret can be agreed")
     if not is_signed(message.statement, message.signature, message.verify):
         raise Refused("bad-signature", f"node {message.node} has not signed its keys")

@@ -25,12 +25,16 @@ def lie(world: World, round_number: int) -> None:
         site.gone = False
     latest = max((attempt for _, number, attempt in world.adverts if number == round_number), default=0)
     for attempt in range(max(latest, 1), latest + world.rng.randint(2, 3)):
-        _attempt(world, Question(f"run {world.seed}", round_number, attempt))
+        _attempt(world, Question(f"run {world.seed}", round_number, attempt), plainly=world.rng.random() < 0.5)
 
 
-def _attempt(world: World, question: Question) -> None:
+def _attempt(world: World, question: Question, *, plainly: bool) -> None:
+    """Run an attempt; one that is run plainly tells no lie, but that the round was not summed yet."""
     world.say(f"a liar asks for round {question.round_number}, attempt {question.attempt}")
     adverts = {node: found for node in world.sites if (found := world.asked(node, "advertise", question))}
+    if plainly:
+        _run_plainly(world, question, adverts)
+        return
     rosters = [_roster(world, question, adverts) for _ in range(2)]
     shared: dict[int, tuple[Roster, Shared]] = {}
     for node in world.sites:
@@ -43,10 +47,35 @@ def _attempt(world: World, question: Question) -> None:
             _go_on(world, roster, {node: found for node, (given, found) in shared.items() if given is roster})
 
 
+def _run_plainly(world: World, question: Question, adverts: Mapping[int, Advertised]) -> None:
+    """Ask for the sum over all nodes but one, as an honest server would."""
+    members = tuple(adverts[node] for node in sorted(adverts))
+    if len(members) < world.level.nodes:
+        return
+    roster = Roster(question, world.level, members)
+    shared = {node: found for node in adverts if (found := world.asked(node, "share", roster))}
+    ids = [member.node for member in members]
+    sharers = tuple(ids.index(node) for node in sorted(shared))
+    left_out = world.rng.choice(sorted(shared) or [0])
+    reported = []
+    for node in sorted(shared.keys() - {left_out}):
+        delivered = _delivered(roster, ids.index(node), sharers, shared, ids)
+        if world.asked(node, "mask", delivered, world.values(node, question.round_number), world.point.modulus_bits):
+            reported.append(ids.index(node))
+    survivors = Survivors(question, sharers, tuple(sorted(reported)))
+    signatures = {
+        each: found.signature for each in reported if (found := world.asked(ids[each], "sign", survivors)) is not None
+    }
+    for each in signatures:
+        world.asked(ids[each], "unmask", survivors, Unmasking(question, signatures))
+
+
 def _roster(world: World, question: Question, adverts: Mapping[int, Advertised]) -> Roster | None:
     """Return a roster, honest or not."""
     rng, level, members = world.rng, world.level, [adverts[node] for node in sorted(adverts)]
-    match rng.choice(["honest", "honest", "honest", "old", "own", "invented", "fewer", "half", "weak"]):
+    match rng.choice(
+        ["honest", "honest", "honest", "old", "own", "invented", "fewer", "half", "half", "weak", "swapped"]
+    ):
         case "old":
             old = [each for (node, *_), each in world.adverts.items() if each.question != question]
             if old and members:
@@ -59,11 +88,15 @@ def _roster(world: World, question: Question, adverts: Mapping[int, Advertised])
             own = Secrets(question, keys.fresh_secret())
             invented = Advertised(question, members[0].node, own.cipher.public, own.mask.public, signer.public, b"")
             members[0] = replace(invented, signature=signer.sign(invented.statement))
+        case "swapped" if members:  # the server's key in place of a node's, under the node's name and signature
+            place = rng.randrange(len(members))
+            members[place] = replace(members[place], cipher=Secrets(question, keys.fresh_secret()).cipher.public)
         case "fewer":
             members = members[:-1]
             level = _level(len(members), len(members) - 1, len(members) - 1, level.colluders) or level
         case "half":
-            half = _level(level.nodes, level.neighbors, level.neighbors // 2, level.colluders)
+            threshold = (level.neighbors + rng.choice([0, level.colluders])) // 2
+            half = _level(level.nodes, level.neighbors, threshold, level.colluders)
             level = half or level
         case "weak" if level.colluders:
             level = _level(level.nodes, level.neighbors, level.neighbors // 2 + 1, 0) or level

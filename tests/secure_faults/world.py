@@ -71,6 +71,7 @@ class World:
     rosters: dict[bytes, Roster] = field(default_factory=dict)
     adverts: dict[tuple[int, int, int], Advertised] = field(default_factory=dict)
     signed: dict[bytes, set[int]] = field(default_factory=dict)  # statement -> ids of the honest nodes that signed it
+    accepted: dict[tuple[int, Question], bytes] = field(default_factory=dict)  # the roster that a node has shared with
     unmasked: dict[tuple[int, int], set[bytes]] = field(default_factory=dict)  # node, round -> statements
 
     @classmethod
@@ -129,8 +130,8 @@ class World:
             self.rosters[roster.digest] = roster
             view.thresholds[roster.digest] = roster.level.threshold
             view.members[roster.digest] = tuple(member.node for member in roster.members)
-            if node not in view.colluders and 2 * roster.level.threshold <= roster.level.neighbors:
-                self.wrong(f"node {node} has accepted a threshold of half")
+            if node not in view.colluders:
+                self._see_roster(site, roster)
         elif what == "mask":
             self._see_report(node, arguments[0], answer)
         elif what == "sign" and node not in view.colluders:
@@ -148,6 +149,22 @@ class World:
         for other, before in self.adverts.items():
             if other != place and {answer.cipher, answer.mask} & {before.cipher, before.mask}:
                 self.wrong(f"node {answer.node} uses a key in two attempts")
+
+    def _see_roster(self, site: Site, roster: Roster) -> None:
+        """Check that a roster is one, meets the node's demands, and is the only one that it accepts in its attempt."""
+        level, node = roster.level, site.node
+        if self.accepted.setdefault((node, roster.question), roster.digest) != roster.digest:
+            self.wrong(f"node {node} has accepted two rosters in one attempt")
+        if 2 * level.threshold <= level.neighbors + level.colluders:
+            self.wrong(f"node {node} has accepted a threshold of half, counting colluders")
+        if len(roster.members) < self.level.nodes or level.colluders < self.level.colluders:
+            self.wrong(f"node {node} has accepted fewer nodes or colluders than it demands")
+        keys_of = [key for member in roster.members for key in (member.cipher, member.mask, member.verify)]
+        if len(set(keys_of)) < len(keys_of):
+            self.wrong(f"node {node} has accepted a key that stands twice")
+        genuine = {advertised.cipher for advertised in self.adverts.values()}
+        if site.demands.peers is not None and not {member.cipher for member in roster.members} <= genuine:
+            self.wrong(f"node {node} has accepted a key that none of its peers has sent")
 
     def _see_report(self, node: int, delivered: Delivered, answer: Masked) -> None:
         roster = self.roster_of(self.sites[node])
@@ -306,13 +323,19 @@ def _run(world: World, lie: Callable[[World, int], None] | None) -> World:
         for site in world.sites.values():
             site.gone = False
         _round(world, round_number)
+        _forget(world)
         if lie is not None and world.rng.random() < 0.5:
-            lie(world, round_number)
-        if world.rng.random() < 0.5:
-            for site in world.sites.values():
-                site.machine.forget()
-                site.memory = site.machine.memory
+            lie(world, world.rng.randint(1, round_number))
+            _forget(world)
     return world
+
+
+def _forget(world: World) -> None:
+    """Tell all nodes that the round is over, sometimes."""
+    if world.rng.random() < 0.3:
+        for site in world.sites.values():
+            site.machine.forget(site.machine._question)
+            site.memory = site.machine.memory
 
 
 def _round(world: World, round_number: int) -> None:

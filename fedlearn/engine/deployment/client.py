@@ -27,6 +27,7 @@ from fedlearn.engine.processes import free_port
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.runs.ledgers import LedgerFile, names_in
+from fedlearn.secure.keys import node_keys_in
 from fedlearn.words.errors import UsageError
 
 SHARED = (
@@ -61,6 +62,8 @@ class ClientOptions:
     policy: Path | None = None
     allowed: Mapping[str, object] = field(default_factory=dict)
     health: str = ""
+    peers: Path | None = None
+    least_peers: int | None = None
 
 
 def run(options: ClientOptions) -> None:
@@ -79,6 +82,7 @@ def run(options: ClientOptions) -> None:
         )
     if options.insecure and _speaks_tls(options.superlink):
         raise UsageError(f"{options.superlink} speaks TLS: give --root-certificates in place of --insecure")
+    check_peers(options)
     privacy = privacy_config(options)
     ours = claim(options.keys, options.claims, partition_id=options.partition)
     log.info("holds partition %d of %d", ours.partition_id, ours.num_partitions)
@@ -87,6 +91,24 @@ def run(options: ClientOptions) -> None:
         secret.touch(mode=0o600)
         secret.write_bytes(secrets.token_bytes(32))
         keep_alive(_services(options, ours, secret, privacy), log)
+
+
+def check_peers(options: ClientOptions) -> None:
+    """Raise UsageError, in one line, where the list of peers cannot be read, or is shorter than it must be."""
+    if options.peers is None:
+        if options.least_peers is not None:
+            raise UsageError("--least-peers: give --peers FILE, too: so many nodes of that list must take part")
+        return
+    try:
+        count = len(node_keys_in(options.peers.read_bytes()))
+    except OSError as error:
+        raise UsageError(f"--peers {options.peers}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"--peers {options.peers}: {error}: put a line of public/nodes/N.pub for each node") from None
+    if count < (options.least_peers or 1):
+        raise UsageError(
+            f"--peers {options.peers}: it lists {count} nodes, --least-peers asks for {options.least_peers}"
+        )
 
 
 def _services(options: ClientOptions, ours: Claim, secret: Path, privacy: str) -> list[Service]:
@@ -118,6 +140,9 @@ def node_config(options: ClientOptions, ours: Claim, privacy: str) -> str:
     settings += ["own-data=true"] if options.own_data else []
     settings += [f'memory="{options.memory.resolve()}"'] if options.memory else []
     settings += [f'device="{options.device}"'] if options.device else []
+    if options.peers:
+        settings += [f'peers="{options.peers.resolve()}"', f'node-key="{ours.key.resolve()}"']
+        settings += [f"least-peers={options.least_peers}"] if options.least_peers else []
     return " ".join([*settings, privacy]).strip()
 
 

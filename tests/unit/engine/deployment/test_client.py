@@ -12,6 +12,7 @@ from fedlearn.config.policy import Policy
 from fedlearn.engine.deployment import client
 from fedlearn.engine.deployment.claims import Claim
 from fedlearn.engine.deployment.client import privacy_config
+from fedlearn.engine.deployment.keys import make_keys
 from fedlearn.words.errors import UsageError
 from tests.commands import client_options
 
@@ -43,6 +44,27 @@ def test_owner_says_where_the_node_trains():
     assert "device" not in client.node_config(options(), ours, "")
     with pytest.raises(UsageError, match="--device gpu own-data=true: write cpu"):
         options("--device", "gpu own-data=true")
+
+
+def test_a_list_of_peers_and_the_nodes_own_key_reach_the_node(tmp_path):
+    make_keys(tmp_path, clients=3)
+    peers = tmp_path / "peers"
+    peers.write_bytes(b"\n".join((tmp_path / "public" / "nodes" / f"{each}.pub").read_bytes() for each in range(3)))
+    ours = Claim(1, 3, tmp_path / "nodes" / "1", 0)
+    given = options("--peers", peers, "--least-peers", 3)
+    client.check_peers(given)
+    found = parse_config_args([client.node_config(given, ours, "")])
+    assert (found["peers"], found["node-key"], found["least-peers"]) == (str(peers), str(ours.key), 3)
+    assert "peers" not in client.node_config(options(), ours, "")
+    (tmp_path / "none").write_text("no key")
+    for flags, said in (
+        (["--least-peers", 4], "give --peers FILE, too"),
+        (["--peers", tmp_path / "absent"], "No such file"),
+        (["--peers", tmp_path / "none"], "put a line of public/nodes/N.pub for each node"),
+        (["--peers", peers, "--least-peers", 4], "it lists 3 nodes, --least-peers asks for 4"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            client.check_peers(options(*flags))
 
 
 def test_flags_win_over_the_environment_and_a_switch_is_true_or_false(tmp_path, monkeypatch):

@@ -1,0 +1,49 @@
+"""The nodes that a node sums with: whom its owner lists, and the key by which the others know it.
+
+``fedlearn client --peers FILE`` puts both into the node's config, which no server can set. Without it a node signs with
+a key of each attempt, which the server relays: that protects against a server that relays keys as they are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from client.visit import Visit
+from fedlearn.secure.keys import NodeKey, node_keys_in
+from fedlearn.secure.level import FEWEST
+from fedlearn.secure.policy import Demands
+from fedlearn.words.errors import UsageError
+
+PEERS, KEY, LEAST = "peers", "node-key", "least-peers"  # names in the config of a node
+
+
+def lists_peers(visit: Visit) -> bool:
+    """Return whether the owner of the node lists the nodes with which it sums: it then takes part in nothing else."""
+    return PEERS in visit.context.node_config
+
+
+def key_of(visit: Visit) -> NodeKey | None:
+    """Return the key with which the node signs in all runs; None where its owner lists no peers."""
+    config = visit.context.node_config
+    return NodeKey(_read(str(config[KEY]))) if PEERS in config else None
+
+
+def demands_of(visit: Visit) -> Demands:
+    """Return what the node demands of a roster: a real node goes by no setting of the server's."""
+    secure, config = visit.config.secure, visit.context.node_config
+    if not visit.is_real:
+        return Demands(colluders=secure.colluders, security=secure.security)
+    if PEERS not in config:
+        return Demands()
+    try:
+        peers = node_keys_in(_read(str(config[PEERS])))
+    except ValueError as error:
+        raise UsageError(f"--peers {config[PEERS]}: {error}") from None
+    return Demands(peers=peers, fewest=max(int(config.get(LEAST, FEWEST)), FEWEST))
+
+
+def _read(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"--peers: {file}: {error.strerror}") from None

@@ -1,0 +1,60 @@
+"""Whom the owner of a node lists as its peers, whatever a server asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from flwr.app import MessageType
+
+from client import policy
+from client.peers import demands_of, key_of
+from fedlearn.config import RunConfig
+from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.secure.keys import node_keys_in
+from fedlearn.words.errors import UsageError
+from fedlearn.words.refusals import REFUSALS
+
+
+def visit_with(node_config, *, sums="masked", kind=MessageType.TRAIN, real=True):
+    config = RunConfig(secure={"sums": sums, "colluders": 2})
+    message = SimpleNamespace(metadata=SimpleNamespace(message_type=kind))
+    return SimpleNamespace(
+        context=SimpleNamespace(node_config=node_config), config=config, is_real=real, message=message
+    )
+
+
+@pytest.fixture
+def listed(tmp_path):
+    make_keys(tmp_path, clients=4)
+    lines = [(tmp_path / "public" / "nodes" / f"{each}.pub").read_text() for each in range(4)]
+    (tmp_path / "peers").write_text("\n".join(lines))
+    return {"peers": str(tmp_path / "peers"), "node-key": str(tmp_path / "nodes" / "1"), "least-peers": 4}
+
+
+def test_a_node_signs_by_its_own_key_and_demands_the_listed_ones(listed):
+    demands, key = demands_of(visit_with(listed)), key_of(visit_with(listed))
+    assert demands.fewest == 4 and len(demands.peers) == 4
+    assert key.public in demands.peers == node_keys_in(Path(listed["peers"]).read_bytes())
+
+
+def test_without_a_list_a_node_goes_by_no_setting_of_a_server_and_a_virtual_one_by_the_runs():
+    assert key_of(visit_with({})) is None
+    assert demands_of(visit_with({})).peers is None and demands_of(visit_with({})).colluders == 0
+    assert demands_of(visit_with({}, real=False)).colluders == 2
+
+
+def test_a_node_with_peers_takes_part_in_nothing_but_secure_sums(listed):
+    assert policy.refused(visit_with(listed)) == ""
+    for asked in ({"sums": "off"}, {"sums": "unmasked"}, {"kind": MessageType.EVALUATE}):
+        assert policy.refused(visit_with(listed, **asked)) == "sums-not-masked" and "sums-not-masked" in REFUSALS
+    assert policy.refused(visit_with({}, sums="off")) == ""
+
+
+def test_a_list_that_cannot_be_read_is_one_line(listed, tmp_path):
+    (tmp_path / "peers").write_text("no key")
+    with pytest.raises(UsageError, match="--peers"):
+        demands_of(visit_with(listed))
+    with pytest.raises(UsageError, match="--peers"):
+        demands_of(visit_with({**listed, "peers": str(tmp_path / "none")}))

@@ -1,0 +1,62 @@
+"""Nodes that sign with keys of their own, which their peers list."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.secure.keys import NODE_KEY, NodeKey, is_signed, node_keys_in
+from fedlearn.secure.messages import Roster
+from fedlearn.secure.policy import Demands
+from fedlearn.words.errors import Refused
+from tests.unit.secure.test_attacks import FIVE, Sum, clear
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return the keys of a deployment of six nodes, and the lines of their public keys."""
+    folder = tmp_path_factory.mktemp("keys")
+    make_keys(folder, clients=6)
+    public = [(folder / "public" / "nodes" / f"{each}.pub").read_bytes() for each in range(6)]
+    return [NodeKey((folder / "nodes" / str(each)).read_bytes()) for each in range(6)], public
+
+
+def test_the_keys_of_a_deployment_sign_and_are_known_by_their_public_files(made):
+    keys, public = made
+    assert node_keys_in(b"# peers\n\n" + b"\n".join(public)) == {key.public for key in keys}
+    assert {len(key.public) for key in keys} == {NODE_KEY}
+    signature = keys[0].sign(b"said")
+    assert signature == NodeKey(keys[0].file).sign(b"said")  # the same after a start
+    assert is_signed(b"said", signature, keys[0].public)
+    assert not is_signed(b"other", signature, keys[0].public)
+    assert not is_signed(b"said", signature, keys[1].public)
+    assert not is_signed(b"said", b"", keys[0].public) and not is_signed(b"said", signature, b"\2" * NODE_KEY)
+    assert keys[0].file.decode().splitlines()[1] not in repr(keys[0])
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256R1(), None])
+def test_keys_of_other_kinds_are_no_node_keys(curve):
+    if curve is None:
+        with pytest.raises(ValueError):
+            node_keys_in(b"no key at all")
+        return
+    key = ec.generate_private_key(curve)
+    with pytest.raises(ValueError, match="P-384"):
+        node_keys_in(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
+    with pytest.raises(ValueError, match="P-384"):
+        _ = NodeKey(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())).public
+
+
+def test_listed_nodes_sum_and_one_that_is_not_listed_is_refused(made):
+    keys, _ = made
+    listed = Demands(peers=frozenset(key.public for key in keys[:5]), fewest=5)
+    run = Sum(signers=keys[:5], demands=listed).shared().masked(lost=[4]).signed()
+    assert (run.unmasked().total == clear([0, 1, 2, 3])).all()
+    stranger = Sum(signers=[*keys[:4], keys[5]], demands=listed)
+    with pytest.raises(Refused, match="unlisted-peer"):
+        stranger.nodes[0].share(stranger.server.roster)
+    unsigned = Sum(demands=listed)  # keys of an attempt, which a server relays or makes
+    with pytest.raises(Refused, match="unlisted-peer"):
+        unsigned.nodes[0].share(Roster(unsigned.q, FIVE, tuple(unsigned.adverts)))
