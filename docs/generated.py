@@ -29,8 +29,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 def _in_the_order_of_its_links(app: Sphinx, name: str, source: list[str]) -> None:
     """Give the index of how-tos a table of contents of the pages that it links to, in its order."""
-    if not (FOLDER.parents[1] / "howto" / "read_a_forest.md").exists():  # until its branch is merged
-        source[0] = source[0].replace("](read_a_forest.md)", "]")
     if name == "howto/index":
         pages = re.findall(r"\]\((\w+)\.md\)", source[0])
         source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])

@@ -15,7 +15,6 @@ from tests.docs.pages import PAGES, ROOT
 HOWTO = ROOT / "docs" / "howto"
 INDEX = (HOWTO / "index.md").read_text(encoding="utf-8")
 JOBS = (ROOT / "docs" / "reference" / "jobs.md").read_text(encoding="utf-8")
-COMING = {"read_a_forest"}  # of a branch that is merged after this one
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -35,7 +34,7 @@ def test_each_how_to_stands_in_one_group_of_the_index():
     groups = INDEX.split("\n## ")[1:]
     listed = Counter(name for group in groups for name in re.findall(r"^- \[.*?\]\((\w+)\.md\)", group, re.MULTILINE))
     assert set(listed.values()) == {1}
-    assert set(listed) == {page.stem for page in HOWTO.glob("*.md")} - {"index"} | COMING
+    assert set(listed) == {page.stem for page in HOWTO.glob("*.md")} - {"index"}
     assert [group.partition("\n")[0] for group in groups] == [
         *("Begin", "Data", "Model and training", "Algorithms"),
         *("Experiments", "Devices", "Real networks", "Privacy"),
@@ -48,7 +47,7 @@ def test_each_link_of_a_page_leads_to_a_file_and_a_heading(page):
     for link in LINK.findall(without_blocks(page.read_text(encoding="utf-8"))):
         url = urlsplit(link)
         target = (page.parent / url.path).resolve() if url.path else page
-        if url.scheme or target.stem in COMING:
+        if url.scheme:
             continue
         if not target.exists() or (url.fragment and url.fragment not in anchors_of(target)):
             nowhere.add(link)
