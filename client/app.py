@@ -12,12 +12,13 @@ from flwr.clientapp import ClientApp
 from client.discretion import Withheld, is_private, wait_for_a_whole_second
 from client.fits import KEPT, fits_of, why_not_stacked
 from client.handlers.training import fits_together, train
-from client.node import empty_nodes, partitions_of
+from client.node import check_outputs_on_nodes, empty_nodes, partitions_of
 from client.visit import Visit, at_home
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.data.cache import checked
 from fedlearn.flower import ErrorCode
+from fedlearn.models.base import Scored
 from fedlearn.models.loaded import loaded
 from fedlearn.plugging.registry import load_reference
 from fedlearn.plugins import HANDLERS
@@ -117,5 +118,8 @@ def trial(config: RunConfig) -> NodeTrial:
     why_not = why_not_stacked(config) if config.training.stack > 1 else ""
     if is_private(config):
         return NodeTrial((), why_not)
+    if isinstance(model, Scored) and (config.evaluation.nodes or config.evaluation.where == "nodes"):
+        check_outputs_on_nodes(model, config)
+    fits.try_learner(dataset.train)
     names = fits.tried(model.initial_state(seed=config.seed), dataset.train)
     return NodeTrial((*([KEPT.format(names=names)] if names else []), *empty_nodes(config)), why_not)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from client.apart import is_apart
 from client.discretion import is_private
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalFit, LocalTask
@@ -116,6 +117,13 @@ class Fits:
         self.put_back()
         return why_not
 
+    def try_learner(self, train: Examples) -> None:
+        """Let the learner try what it does, before round 1; raise SettingError where it fails."""
+        if len(train):
+            with self._alone(0):
+                self.learner.try_on(train)
+            self.put_back()
+
     def _seed_of(self, task: LocalTask) -> int:
         return seed_for(task.seed, purpose="fit", round_number=task.round_number, node=task.partition_id)
 
@@ -193,6 +201,8 @@ def why_not_stacked(config: RunConfig) -> str:
     """Return why nodes are trained one by one whatever ``training.stack`` says; empty where they are not."""
     if is_private(config):
         return "its nodes have ledgers"
+    if is_apart(config):
+        return "each node trains a model of its own"
     if config.client.mods:
         return "client.mods may change what a node is given to learn"
     if config.training.personal:

@@ -16,12 +16,7 @@ from client.memory import put_records, records_of
 from client.visit import Visit
 from fedlearn import flower
 from fedlearn.runs.files import sync_folder, write_atomically
-from fedlearn.words.errors import RunFailed, UsageError
-
-NO_MEMORY = (
-    "training.personal: this node has no folder in which it could keep layers of its own: start it with --memory "
-    "FOLDER (node-config memory)"
-)
+from fedlearn.words.errors import RunFailed
 
 
 @contextmanager
@@ -31,16 +26,9 @@ def memory_at_home(visit: Visit) -> Iterator[None]:
     The file is on the disk before the reply leaves, also where the block raises. Afterwards the context holds no
     memory: it does not travel between SuperNode and task. Without ``node-config memory``, as in a simulation, the
     memory stays in the context.
-
-    Raises
-    ------
-    UsageError
-        If the node of a network has no folder for the layers that it is to keep (``training.personal``).
     """
     file = _file_of(visit)
     if file is None:
-        if visit.config.training.personal and visit.is_real:
-            raise UsageError(NO_MEMORY)
         yield
         return
     context, before = visit.context, _read(file)

@@ -17,6 +17,7 @@ from fedlearn.data.drawing import nothing_held_out
 from fedlearn.data.naming import is_path
 from fedlearn.data.partitioning import partition_table
 from fedlearn.data.partitions import PartitionTable, measured_on
+from fedlearn.models.base import Scored, Tryable
 from fedlearn.models.loaded import dataset_of, loaded
 from fedlearn.words.errors import SettingError, UsageError
 from fedlearn.words.seeding import rng_for
@@ -65,6 +66,15 @@ def empty_nodes(config: RunConfig) -> tuple[str, ...]:
         setting, value,
         f"{found}, and {needed} must be ready in each round: take another {setting}, or --cohort {filled}",
     )  # fmt: skip
+
+
+def check_outputs_on_nodes(model: Scored, config: RunConfig) -> None:
+    """Raise SettingError where the outputs of the largest node take more than ``evaluation.scores_mb``."""
+    train, offsets = loaded(config)[0].train, partitions_of(config).offsets
+    rows = offsets.step if isinstance(offsets, range) else int(np.diff(offsets).max(initial=0))
+    if model.is_scored and isinstance(model, Tryable) and len(train):
+        share = config.data.node_test_share or 1.0
+        model.try_scores(model.try_step(train.at(np.arange(2) % len(train))), rows=int(share * rows))
 
 
 def examples_of(visit: Visit) -> NDArray[np.integer[Any]]:

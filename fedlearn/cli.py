@@ -32,7 +32,9 @@ from fedlearn.words.errors import FedlearnError, RunFailed, printable, said
 
 LONGEST_LINE = 2000  # letters of an error
 
-app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True)
+DOCUMENTATION = "Documentation: docs/index.md of the repository. A setting: fedlearn settings KEY."
+
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True, epilog=DOCUMENTATION)
 
 
 def _print_version(asked: bool) -> None:

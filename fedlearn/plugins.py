@@ -96,6 +96,7 @@ OBJECTIVES = {
 
 LEARNERS = {
     "sgd": "client.learners.sgd:SGD",
+    "lightning": "client.learners.lightning:Lightning",
     "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
     "sums": "fedlearn.private_trees.federated.learners.sums:SumsLearner",
 }
@@ -166,6 +167,7 @@ ENGINES = {
 LISTENERS = {
     "tensorboard": "fedlearn.report.listeners.tensorboard:TensorBoard",
     "mlflow": "fedlearn.report.listeners.mlflow:MLflow",
+    "wandb": "fedlearn.report.listeners.weights_and_biases:WeightsAndBiases",
 }
 """Tools to which the events of a run are passed on."""
 
@@ -178,6 +180,7 @@ HANDLERS = {
     "query.unsent": "client.handlers.selection:unsent",
     "train": "client.handlers.training:train",
     "evaluate": "client.handlers.evaluation:evaluate",
+    "evaluate.on_test_set": "client.handlers.evaluation:evaluate_on_test_set",
 }
 """What a node does with a message of each type: functions called with a `client.visit.Visit`."""
 

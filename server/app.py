@@ -13,6 +13,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.config.baselines import note_of
 from fedlearn.data.cache import checked
 from fedlearn.models.loaded import Traits, initial_state, trial, with_found_data
 from fedlearn.models.loaded import traits as traits_of
@@ -29,12 +30,22 @@ from fedlearn.words.node import NodeTraits, NodeTrial
 from fedlearn.words.spread import Spread
 from server.draws import Draws
 from server.exchange import Exchange
-from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_stack, check_trust
+from server.fitting import (
+    check_baseline,
+    check_devices,
+    check_fitting,
+    check_parcels,
+    check_schedule,
+    check_stack,
+    check_trust,
+)
+from server.phases.apart import apart_metrics
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.secure import check_secure, secure_notice
 from server.selectors import Selector, load_selector, remember
-from server.spending import counted_in, notices_of, promised, without_exact
+from server.spending import cost_of_initial, counted_in, notices_of, promised, without_exact
+from server.stopping import check_stopping
 from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import RoundStrategy, load_strategy
 
@@ -61,11 +72,12 @@ def main(grid: Grid, context: Context) -> None:
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
-            unsent=plan.traits.unsent, notes=notes,
+            unsent=plan.traits.unsent, notes=(*notes, *plan.notes), has_own_rate=plan.traits.has_own_rate,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
             raise SettingError("rounds.schedule", config.rounds.schedule, "what it makes is no schedule: it has no run")
+        run.stopping.say_of(folder.path, committed=len(store.history.rounds))
         events.write("started", **_about(run))
         with _summarized(run, folder):
             schedule.run()
@@ -97,6 +109,8 @@ class _Plan:
         What nodes and evaluation measure of the model.
     columns
         What the table of rounds has: the metrics, and what strategy, schedule and devices add.
+    notes
+        Lines for the results.
     """
 
     config: RunConfig
@@ -105,6 +119,7 @@ class _Plan:
     metrics: Metrics
     columns: Metrics
     make_schedule: Callable[..., Any]
+    notes: Sequence[str] = ()
 
 
 def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]) -> _Plan:
@@ -119,6 +134,7 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
             fingerprint = ""  # by it, someone who knows all rows but one could find that one
         config = without_exact(config, test_is_public=traits.test_is_public)
         counts_in += notices_of(config, test_is_public=traits.test_is_public)
+    check_baseline(config, traits, is_virtual=exchange.is_virtual)
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
@@ -128,9 +144,10 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
+    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *apart_metrics(config, of_model))
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-    return _Plan(config, traits, fingerprint, of_model, columns, make_schedule)
+    notes = (note_of(config), cost_of_initial(config, columns), check_stopping(config, columns, traits, strategy))
+    return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
 def _begun_or_resumed(
@@ -234,7 +251,7 @@ def _about(run: ServerRun) -> dict[str, object]:
         "model": config.model.name,
         "codec": config.compression.codec,
         "strategy": config.strategy.name,
-        **({"learning_rate": rate} if (rate := learning_rate(config)) else {}),
+        **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
         "seed": config.seed,
         "metrics": store.metrics.to_plain(),
         "plain_bytes": plain_bytes(run) if run.kind.is_averaged else 0,
@@ -256,6 +273,8 @@ class _PrintingLog(EventLog):
             shown = {name: f"{value:.4f}" for name, value in measured.items() if "seconds" not in name}
             numbers = " ".join(f"{name}={self._metrics.in_words(name, value)}" for name, value in shown.items())
             print(f"round={fields['round']} reported={fields['reported']}/{fields['cohort']} {numbers}", flush=True)
+        elif event == "stopped":
+            print(f"stopped early in round {fields['round']} because {fields['reason']}", flush=True)
         elif event == "ended":
             reason = f": {fields['reason']}" if fields["reason"] else ""
             print(f"{fields['status']}{reason}; results lie in {self._path.parent.resolve()}", flush=True)

@@ -82,6 +82,13 @@ class Reporting:
         """Whether every member's own code has raised, and all the same."""
         return all(r.raised for r in self.reports) and raised_alike([report.reason for report in self.reports])
 
+    @property
+    def outcome(self) -> str:
+        """Every node with its report, as a text; empty if a node has failed, or was late."""
+        if self.count(Fate.REPORTED) + self.count(Fate.REFUSED) < len(self.members):
+            return ""
+        return repr([(m.partition_id, report) for m, report in zip(self.members, self.reports, strict=True)])
+
     def joined(self, later: Reporting) -> Reporting:
         """Return the reports of both cohorts; add the sums of `later` to these sums, in place."""
         merge(self.sums, later.sums)
@@ -101,11 +108,15 @@ class NotCommitted:
         Whether all nodes that were asked have raised, and all the same: another attempt would end like this one.
     is_judged_anew
         The server had the wrong thing to compare the reports with, or nothing, and has learned better from them.
+    outcome
+        What the nodes of a simulation have reported, as a text; empty where time, faults or a network took part in it.
+        Another attempt with the same outcome would end like this one.
     """
 
     reason: str
     raised_alike: bool = False
     is_judged_anew: bool = False
+    outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.words.state import Array, Sends, kept_in_bounds
 from server.attempt import Collected, NotCommitted, Reporting
 from server.limits import FEWEST, measured, too_far, typical_after
+from server.phases.apart import apart_metrics, evaluated_apart, is_apart
 from server.phases.asked import forget_asked
 from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
@@ -55,7 +56,8 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
     if step is None:
         reason = reason or "the new state would hold NaN or infinity"
         abandon(run, collected.reporting, at, reason)
-        return NotCommitted(reason, collected.reporting.raised_alike, is_judged_anew=bool(anew))
+        outcome = collected.reporting.outcome if run.exchange.is_virtual and not anew else ""
+        return NotCommitted(reason, collected.reporting.raised_alike, is_judged_anew=bool(anew), outcome=outcome)
     commit(run, step, collected, at)
     return None
 
@@ -185,7 +187,7 @@ def commit(
     run: ServerRun, step: Step, collected: Collected, at: At, under_way: Callable[[], UnderWay] | None = None
 ) -> None:
     """Evaluate the new state, store it, where that is due, with what is under way meanwhile, and log the round."""
-    begin = run.wall.now()
+    begin, keep_every = run.wall.now(), run.rounds.keep_every
     reporting = collected.reporting
     scores = _evaluated(run, step, reporting, at)
     measures = measured_on_nodes(run, step.state, at)
@@ -224,6 +226,9 @@ def commit(
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there
     run.selector.learn(_participations(reporting), at.round_number)
+    run.stopping.take(record)
+    if keep_every and at.round_number % keep_every == 0:
+        run.store.keep_model(step.state, at.round_number)
     if _is_stored_after(run, at.round_number):
         _store(run, step, record, UnderWay() if under_way is None else under_way())
     else:
@@ -235,7 +240,8 @@ def commit(
 
 def _is_stored_after(run: ServerRun, round_number: int) -> bool:
     rounds = run.rounds
-    return run.is_private or round_number % rounds.store_every == 0 or round_number == rounds.total
+    is_last = round_number == rounds.total or bool(run.stopping.reason)
+    return run.is_private or round_number % rounds.store_every == 0 or is_last
 
 
 def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
@@ -273,8 +279,10 @@ def _in_virtual_time(run: ServerRun, collected: Collected) -> Measured:
 
 
 def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:
-    names = [metric.name for metric in run.model_metrics.evaluated]
+    names = [metric.name for metric in (*run.model_metrics.evaluated, *apart_metrics(run.config, run.model_metrics))]
     if not is_due(run, at.round_number):
         return dict.fromkeys(names)
     run.events.write("evaluating", round=at.round_number)
+    if is_apart(run.config):
+        return evaluated_apart(run, step.state, reporting, round_number=at.round_number)
     return evaluate(run, step.state, reporting, names, round_number=at.round_number)

@@ -8,6 +8,7 @@ from typing import Any
 from fedlearn import wire
 from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig
+from fedlearn.config.baselines import LOCAL, NONE
 from fedlearn.flower.mods import load_mods
 from fedlearn.folding import STATE
 from fedlearn.folding.steps import load_step, steps_of
@@ -104,6 +105,21 @@ def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str =
                 "strategy.name", type(strategy).__name__,
                 f"it names a parcel {name!r}, which is a message's own record: take another name",
             )  # fmt: skip
+
+
+def check_baseline(config: RunConfig, traits: Traits, *, is_virtual: bool) -> None:
+    """Refuse a baseline of nodes that are real, or whose privacy budget would pay for what nobody is to see."""
+    which = config.training.baseline
+    if which != NONE and not is_virtual:
+        raise SettingError(
+            "training.baseline", which,
+            "a baseline is made in a simulation: the nodes of a network keep their examples, and send what they learn",
+        )  # fmt: skip
+    if which == LOCAL and traits.is_private:
+        raise SettingError(
+            "training.baseline", which,
+            "nodes would send models and scores that no budget pays for, though nothing is averaged: use 'central'",
+        )  # fmt: skip
 
 
 def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is_timed: bool) -> None:

@@ -26,6 +26,7 @@ from server.late import LateReports
 from server.node_directory import NodeDirectory
 from server.notices import Notices
 from server.selectors import Selector, load_selector
+from server.stopping import Stopping, stops_by
 from server.unsent import Unsent
 from strategies import RoundStrategy
 
@@ -57,6 +58,8 @@ class ServerRun:
         The arrays of the model that no training message brings.
     notes
         What is likely not meant in the run, a line each; said in its results, too.
+    has_own_rate
+        Whether the module configures its optimizer, so that no setting says the learning rate.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class ServerRun:
         test_is_public: bool = False,
         unsent: State = MappingProxyType({}),
         notes: Sequence[str] = (),
+        has_own_rate: bool = False,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -82,6 +86,7 @@ class ServerRun:
         self.config = config
         self.rounds = config.rounds
         self.notes = notes
+        self.has_own_rate = has_own_rate
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind
@@ -100,6 +105,7 @@ class ServerRun:
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
         self.confusions = Confusions()
+        self.stopping = Stopping(config, stops_by(config, store.metrics), store.history.rounds)
         self._began = exchange.wall.now()
         self._cpu_before = cpu_seconds()
         self._earlier_seconds = store.seconds

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fedlearn.config import RunConfig
 from fedlearn.models import model_spec
 from fedlearn.runs.log import EventTail
+from fedlearn.words.metrics import Metrics
 
 if TYPE_CHECKING:
     from fedlearn.privacy import PrivacySpent
@@ -22,6 +23,7 @@ UNMEASURED = (
     "nothing is evaluated: no budget pays for exact measures of private test rows; the table's file may name public "
     'ones, as test = "public.csv"'
 )
+UNCOUNTED = "what the state before round 1 (model.initial) has cost the records that it was made of, no epsilon counts"
 CAME = ("reported", "refused", "late-report-refused")  # a node has published something
 
 log = logging.getLogger(__name__)
@@ -55,6 +57,12 @@ def notices_of(config: RunConfig, *, test_is_public: bool) -> list[str]:
     if config.evaluation.where != "none":
         return found + [MEASURED] * (not test_is_public)
     return found + [UNMEASURED] * _hides_rows(config, test_is_public=test_is_public)
+
+
+def cost_of_initial(config: RunConfig, columns: Metrics) -> str:
+    """Return a note where a run counts a privacy loss, and begins with a state that was made of records before."""
+    counts = any(metric.is_privacy_loss for metric in columns.reported)
+    return UNCOUNTED if config.model.initial and counts else ""
 
 
 def without_exact(config: RunConfig, *, test_is_public: bool) -> RunConfig:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedlearn import wire
 from fedlearn.config import RunConfig
+from fedlearn.config.baselines import NONE
 from fedlearn.data.base import DataSpec
 from fedlearn.models import model_spec
 from fedlearn.runs.classes import ClassResults, write_classes
@@ -37,15 +38,18 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "dataset": config.data.dataset,
             "dataset_notice": config.data.notice,
             "model": config.model.name,
+            **({"initial": config.model.initial_sha256} if config.model.initial else {}),
+            **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
             **_scores(history),
             **_on_nodes(history),
             **_privacy(run),
             **_spent_by_strategy(run),
             **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
             **({"notices": list(run.notes)} if run.notes else {}),
-            **({"learning_rate": rate} if (rate := learning_rate(config)) else {}),
+            **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
             "metrics": history.metrics.to_plain(),
             "rounds": len(history.rounds),
+            **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),
             "clients": config.clients,
             "bytes_up": bytes_up,
             "bytes_down": sum(record.bytes_down for record in history.rounds),

@@ -42,7 +42,7 @@ A = TypeVar("A", bound=Accumulator)
 
 @dataclass(frozen=True, slots=True)
 class Turn(Generic[A]):
-    """All that a strategy is given when a round is to be committed.
+    """The facts from which a strategy makes the next state, when a round is to be committed.
 
     Parameters
     ----------

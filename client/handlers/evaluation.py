@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flwr.app import Message
 
+from client.apart import own_state
 from client.discretion import Withheld, is_private
 from client.fits import fits_of
 from client.guards import guarded
@@ -11,6 +12,7 @@ from client.node import examples_to_test
 from client.policy import NOT_MEASURED
 from client.visit import Visit
 from fedlearn import wire
+from fedlearn.data.base import Examples
 from fedlearn.models.loaded import loaded
 from fedlearn.words.metric import TEST_EXAMPLES
 from fedlearn.words.state import State
@@ -30,9 +32,28 @@ def evaluate(visit: Visit) -> Message:
         examples = examples_to_test(visit)
         if not len(examples):
             return wire.metrics_report(visit.message, {}, 0)
-        state = fits_of(visit.config).personal(wire.read_state(visit.content), visit.memory)
-        result = loaded(visit.config)[1].evaluate(state, examples)
-        return wire.metrics_report(visit.message, result.means, result.count)
+        return _answer(visit, examples)
+
+
+def evaluate_on_test_set(visit: Visit) -> Message:
+    """Return what the node's own state measures on the test set that all nodes of a simulation have in common.
+
+    Raises
+    ------
+    Withheld
+        If the model is private, or the node has no other test examples than its own: no honest server asks it then.
+    """
+    with guarded(visit):
+        if is_private(visit.config) or visit.holds_own_data:
+            raise Withheld(NOT_MEASURED)
+        return _answer(visit, loaded(visit.config)[0].test)
+
+
+def _answer(visit: Visit, examples: Examples) -> Message:
+    state = own_state(visit, wire.read_state(visit.content))
+    state = fits_of(visit.config).personal(state, visit.memory)
+    result = loaded(visit.config)[1].evaluate(state, examples)
+    return wire.metrics_report(visit.message, result.means, result.count)
 
 
 def measured(visit: Visit, state: State, when: str) -> dict[str, float]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from flwr.app import Message, RecordDict
 
 from client.answer import Answer, report
+from client.apart import is_apart, kept_apart, own_state
 from client.discretion import is_private
 from client.downlink import state_in
 from client.fits import fits_of, learner_of, why_not_stacked
@@ -52,6 +53,9 @@ def _learned(visit: Visit, state: State, content: RecordDict, made: LocalFit | N
     """Return what the node answers to a state."""
     config, task = visit.config, task_of(visit, content)
     if not is_private(config):
+        if is_apart(config):
+            own = own_state(visit, state)
+            return Answer.of_fit(kept_apart(visit.memory, task.round_number, lambda: _fit(visit, own, task, None)))
         return Answer.of_fit(_fit(visit, state, task, made))
     learner_of(config).check(state)
     published = NodeBudget.of_round(visit, task.round_number).once(
@@ -62,16 +66,17 @@ def _learned(visit: Visit, state: State, content: RecordDict, made: LocalFit | N
 
 def task_of(visit: Visit, content: RecordDict) -> LocalTask:
     """Return what the records of a message ask the node to do."""
+    rows, passes = examples_of(visit), visit.config.training.passes
     return LocalTask(
         train=training_set(visit),
-        indices=examples_of(visit),
+        indices=rows,
         seed=visit.config.seed,
         round_number=visit.instruction.round_number,
         partition_id=visit.partition_id,
         config=wire.read_config(content),
         memory=visit.memory,
         parcels={name: wire.unpack_arrays(record) for name, record in wire.parcels_of(content).items()},
-        most_examples=wire.most_examples(content),
+        most_examples=round(passes * len(rows)) if passes else wire.most_examples(content),
     )
 
 

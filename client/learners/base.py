@@ -17,7 +17,7 @@ from fedlearn.words.state import State
 
 @dataclass(frozen=True, slots=True)
 class LocalTask:
-    """What one node has to do in one round.
+    """The task of one node in one round.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class LocalTask:
 
 @dataclass(frozen=True, slots=True)
 class LocalFit:
-    """What came of it.
+    """The result of one fit: the node's new state, and what it reports beside it.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class LocalFit:
     num_examples
         The node's number of examples, its weight in a mean.
     metrics
-        What was measured on the way.
+        Measurements of the fit: name -> value.
     parcels
         What the node sends beside its state, where the strategy has asked for it: name -> named arrays.
     """
@@ -116,6 +116,12 @@ class Learner(Protocol):
             Of the training set, to try it on.
         """
         return "" if type(self).fit_many is not Learner.fit_many else "its learner trains one node after another"
+
+    def try_on(self, examples: Examples) -> None:
+        """Raise SettingError, before round 1, where a step on examples of the training set fails.
+
+        By default none is tried: the model tries a step itself (`fedlearn.models.base.Tryable`).
+        """
 
     def personal(self, state: State, memory: NodeMemory) -> State:
         """Return the state that the node itself would use, and measures: what it keeps for itself, in its place."""

@@ -110,6 +110,8 @@ class SGD(Learner):
         kind = type(self)
         if kind.fit is not SGD.fit or kind.step_for is not SGD.step_for or not (kind is SGD or kind.can_stack):
             return f"{kind.__name__} changes how a node is trained, and does not say can_stack = True"
+        if self.model.padding is not None:
+            return "its module takes an attention_mask"
         if self.model.precision != "float32":
             return "training.precision is not float32"
         why = ""

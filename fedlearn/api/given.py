@@ -12,7 +12,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError, UsageError
 
-IN_PYTHON = ("training.learner", "model.loss", "training.optimizer")
+IN_PYTHON = ("training.learner", "model.loss", "training.optimizer", "evaluation.scores", "model.initial")
 KEYWORDS = {
     **{flag.parameter: setting for setting, flag in flags().items()},
     **{setting.rpartition(".")[2]: setting for setting in IN_PYTHON},
@@ -60,12 +60,15 @@ def as_value(name: str, value: object) -> Any:
     """
     if isinstance(value, PLAIN) or value is None:
         return value
+    if name == "model.initial" and hasattr(value, "folder"):  # a run
+        value = value.folder
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, list | tuple):
-        return ",".join(str(as_value(name, part)) for part in value)
+        parts = [as_value(name, part) for part in value]
+        return parts if any(isinstance(part, dict) for part in parts) else ",".join(map(str, parts))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy
         return value.item()
     try:

@@ -12,7 +12,7 @@ from fedlearn.api.guest import guest
 from fedlearn.config import RunConfig, config_from
 from fedlearn.plugging import objects
 from fedlearn.runs.folder import RunFolder
-from fedlearn.runs.names import BEST, MODEL
+from fedlearn.runs.names import BEST, KEPT, MODEL, MODELS, kept_name
 from fedlearn.runs.reading import open_regular
 from fedlearn.words.errors import UsageError, said
 from fedlearn.words.state import State
@@ -90,13 +90,37 @@ class Run:
         """The model of the best evaluated round as named arrays."""
         return self._state(BEST)
 
-    def model(self) -> nn.Module | Model:
+    @property
+    def kept_rounds(self) -> list[int]:
+        """The rounds whose models have stayed in the run folder (``rounds.keep_every``), in order."""
+        found = (KEPT.fullmatch(path.name) for path in (self.folder / MODELS).glob("*"))
+        return sorted(int(name[1]) for name in found if name)
+
+    def state_of(self, round_number: int) -> State:
+        """Return the model after a round as named arrays, if it has stayed in the run folder (`kept_rounds`).
+
+        Raises
+        ------
+        UsageError
+            If it has not.
+        """
+        if round_number in self.kept_rounds:
+            return self._state(kept_name(round_number))
+        kept = ", ".join(map(str, self.kept_rounds)) or "none"
+        raise UsageError(
+            f"round {round_number}: its model has not stayed in {self.folder}, those of {kept} have: "
+            "rounds.keep_every = K keeps every K-th"
+        )
+
+    def model(self, *, round_number: int | None = None) -> nn.Module | Model:
         """Return the final model with its weights in place: the torch module, in evaluation mode.
+
+        With `round_number`, the model after that round, where it has stayed in the run folder (``rounds.keep_every``).
 
         The module takes inputs as in training; `inputs` makes them of images. For a model that is no torch module, a
         `fedlearn.models.Model` is returned; its arrays are in `state`.
         """
-        return self._with(self.state)
+        return self._with(self.state if round_number is None else self.state_of(round_number))
 
     def best_model(self) -> nn.Module | Model:
         """Return the model of the best evaluated round, as `model` does."""
@@ -126,7 +150,7 @@ class Run:
             return made.inputs(examples_like(self.spec, examples))
 
     def evaluate(self, data: Any = None, *, best: bool = False) -> dict[str, float | None]:
-        """Return the scores of the model on test examples: metric -> mean, None for a mean that is not finite.
+        """Return the scores of the model on test examples: metric -> mean, None for one that is not finite.
 
         Parameters
         ----------
@@ -139,7 +163,7 @@ class Run:
         """
         with guest():
             result = self._made().evaluate(self.best_state if best else self.state, self._examples(data))
-        return {name: value if isfinite(value) else None for name, value in result.means.items()}
+        return {name: value if isfinite(value) else None for name, value in {**result.scores, **result.means}.items()}
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the page with its figures and tables, as ``fedlearn report`` does; return the path of the page."""

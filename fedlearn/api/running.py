@@ -24,7 +24,7 @@ def run(
     resume: str | Path | Run | None = None,
     progress: bool = True,
     dashboard: str | None = None,
-    log: str | tuple[str, ...] = (),
+    log: Any = (),
     **keywords: Any,
 ) -> Run:
     """Run a federation on this machine, and return the run with its results.
@@ -50,12 +50,14 @@ def run(
         Show rounds as they are committed: live in a terminal or a notebook, else as lines.
     dashboard : str, optional
         Serve a live page as long as the run goes on: ``"8765"``, or ``"HOST:PORT"``.
-    log : str or tuple of str, default=()
-        Also log to ``"tensorboard"`` or ``"mlflow"``.
+    log : str, class, object, or list of these, default=()
+        Also log to ``"tensorboard"``, ``"mlflow"`` or ``"wandb"``, or to a listener of your own: its class, which is
+        called with the run folder and the settings, or an object with ``take(event)`` and ``close()``.
     **keywords : any
         The flags of the command by their names, as ``rounds=5``, ``lr=0.1``, ``strategy="fedadam"``, and ``learner``;
         or any setting by its dotted name. A plugin can be given by its name or as an object: a strategy, a learner, a
         codec or a list of its stages. Objects that other processes can import are passed by name, others by value.
+        ``initial`` takes a run or a file of a model to begin with, ``baseline`` is ``"central"`` or ``"local"``.
 
     Returns
     -------
@@ -87,7 +89,7 @@ def run(
             run_once(
                 config,
                 is_new=folder is None,
-                log=(log,) if isinstance(log, str) else log,
+                log=log if isinstance(log, list | tuple) else (log,),
                 dashboard=dashboard,
                 show=shown if progress else None,
             )

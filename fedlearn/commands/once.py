@@ -13,7 +13,7 @@ from fedlearn.engine.embedded.forkserver import end
 from fedlearn.plugging.own_packages import claimed
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.report.dashboard import beside
-from fedlearn.report.listeners import listened
+from fedlearn.report.listeners import Named, listened
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.kept_objects import objects_kept
 from fedlearn.words.errors import RunFailed
@@ -24,7 +24,7 @@ def run_once(
     *,
     is_new: bool,
     is_begun: bool = False,
-    log: Sequence[str] = (),
+    log: Sequence[Named] = (),
     dashboard: str | None = None,
     show: Callable[[Path], AbstractContextManager[None]] | None = None,
     say: Callable[[str], None] = print,
@@ -39,7 +39,7 @@ def run_once(
         Whether the process that workers are forked from was begun before the settings were known: it is ended if the
         engine forks no worker from it.
     log
-        Names of listeners (``--log``).
+        Listeners: names (``--log``), classes or objects.
     dashboard
         The address of a live page, which is served as long as the run goes on.
     show
@@ -57,7 +57,7 @@ def run_once(
         engine = load_engine(config.engine.name)
         if is_begun and not engine.forks:
             end()
-        around.enter_context(listened(log, folder.events, config))
+        around.enter_context(listened(log, folder, config))
         if url := around.enter_context(beside(folder.path, dashboard)):
             say(f"live page: {url}")
         if show is not None:

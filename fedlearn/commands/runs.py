@@ -121,7 +121,7 @@ def _show(chosen: Sequence[StoredRun], *, of: int) -> None:
         planned = run.settings.get("rounds.total", "?")
         about = (run.settings.get("data.dataset", "?"), run.settings.get("model.name", "?"))
         rounds = f"{len(run.rounds)}/{planned}"
-        rows.append((run.name, run.status, *map(str, about), rounds, score, (sha_of(run) or "-")[:SHA_SHOWN]))
+        rows.append((run.name, run.state_in_words, *map(str, about), rounds, score, (sha_of(run) or "-")[:SHA_SHOWN]))
     left = f"{len(chosen)} of {of} runs" if len(chosen) < of else f"{of} runs" if of > 1 else "1 run"
     heads = ("run", "state", "data", "model", "rounds", "score", "SHA-256")
     Table.of_texts("runs", left, heads, rows, words=len(heads)).show()

@@ -19,7 +19,8 @@ from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, printabl
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "checkpoint.json", "metrics.csv",
-    "checkpoint", "model.safetensors", "tensorboard", "tracebacks.txt",
+    "checkpoint", "model.safetensors", "tensorboard", "mlflow_run_id.txt", "wandb_run_id.txt", "wandb",
+    "tracebacks.txt",
 }  # fmt: skip
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
@@ -35,6 +36,8 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
     if resume is not None:
         if config is not None:
             raise UsageError("--config and --resume: a resumed run has its own settings")
+        if "model.initial" in given:
+            raise UsageError("--from and --resume: a resumed run goes on from its own state: leave one of them out")
         stored = RunFolder(resume).read_settings()
         objects.look_in(resume)
         if given.get("engine.name", stored.get("engine.name")) != stored.get("engine.name"):
@@ -43,6 +46,8 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
     from_file = flat_from_file(config) if config is not None else {}
     if config is not None:
         objects.look_in(config.parent)  # the settings of a run that was begun from Python
+    if "model.initial" in given:
+        from_file = {name: value for name, value in from_file.items() if name != "model.initial_sha256"}
     settings = settings_from({**from_file, **given}, source=str(config or ""))
     check_path(Path(settings.out), "--out")
     folder = Path(settings.out) if settings.out else new_folder()
@@ -122,6 +127,8 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     if summary.get("learning_rate"):
         table.add_row("learning rate", escape(str(summary["learning_rate"])))
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
+    if summary.get("stopped_early"):
+        table.add_row("stopped early", escape(str(summary["stopped_early"])))
     if summary["compression_ratio"] and round(summary["compression_ratio"], 2) != 1:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
         table.add_row("upload", f"{size(summary['bytes_up'])} {ratio}")

@@ -11,6 +11,7 @@ from typing import Any
 from fedlearn.compression import CODECS
 from fedlearn.compression.parse import words_in
 from fedlearn.config import RunConfig
+from fedlearn.config.baselines import replaced_by
 from fedlearn.config.marks import ReadBy, ReadIf
 from fedlearn.config.names import marks, setting_names
 from fedlearn.models import model_spec
@@ -25,7 +26,12 @@ def unread(given: Mapping[str, Any], config: RunConfig) -> Iterator[str]:
     >>> list(unread({"data.alpha": 0.5}, RunConfig()))
     ["data.alpha = 0.5 has no effect: it is for data.partition = 'dirichlet'"]
     """
+    baseline = config.training.baseline
+    unread_by_baseline = replaced_by(baseline)
     for name in given:
+        if name in unread_by_baseline:
+            yield f"{name} = {_value(config, name)!r} has no effect: it is for a federation, not its baseline"
+            continue
         for reader in _readers(name):
             if not _is_there(reader, config):
                 yield f"{name} = {_value(config, name)!r} has no effect: it is for {reader}"

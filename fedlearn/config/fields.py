@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
+from math import isfinite, nan
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
@@ -98,6 +100,23 @@ def as_list(given: object) -> str:
         raise ValueError(f"it cannot be stored as JSON: {error}") from None
 
 
+def as_number_text(given: object) -> str:
+    """Return a number as the text that is stored, as Flower's run config holds no empty number; an empty text is none.
+
+    >>> as_number_text(0.90), as_number_text("1e-3"), as_number_text("")
+    ('0.9', '0.001', '')
+    """
+    if given == "":
+        return ""
+    number = nan
+    with suppress(ValueError, OverflowError):
+        number = float(given) if isinstance(given, str | int | float) else nan
+    if not isfinite(number):
+        raise ValueError("write a number, or leave it empty")
+    return repr(number)
+
+
 Options = Annotated[str, BeforeValidator(as_text)]
+MaybeNumber = Annotated[str, BeforeValidator(as_number_text)]
 Names = Annotated[str, BeforeValidator(as_list)]
 Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]

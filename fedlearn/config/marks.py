@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from keyword import iskeyword
 
 
 class Panel(StrEnum):
@@ -41,7 +42,8 @@ class Flag:
     @property
     def parameter(self) -> str:
         """The flag as a name in Python: of the command's parameter, and of the keyword of `fedlearn.run`."""
-        return self.name.removeprefix("--").replace("-", "_")
+        name = self.name.removeprefix("--").replace("-", "_")
+        return f"{name}_" if iskeyword(name) else name
 
 
 class AlsoCalled(frozenset[str]):

@@ -17,7 +17,7 @@ from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.config.tables.learning import ClientSettings, ModelSettings, PrivacySettings, TrainingSettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
-from fedlearn.config.tables.rounds import EvaluationSettings, RoundSettings
+from fedlearn.config.tables.rounds import EvaluationSettings, RoundSettings, StopSettings
 from fedlearn.config.tables.running import DeviceSettings, EngineSettings
 from fedlearn.config.tables.secure import SecureSettings
 from fedlearn.words.cohort import needed_of
@@ -36,6 +36,7 @@ class RunConfig(Settings):
         default="", description="Run folder; a new one under runs/ unless given."
     )
     rounds: RoundSettings = RoundSettings()
+    stop: StopSettings = StopSettings()
     data: DataSettings = DataSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
+from fedlearn.config.baselines import NONE, as_baseline
 from fedlearn.data.cache import checked
 from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import with_fingerprint
@@ -17,6 +18,7 @@ from fedlearn.engine import load_engine
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found
 from fedlearn.plugging import objects
+from fedlearn.words.errors import SettingError
 
 SLOW = (
     "training.precision = %r: this processor has no instructions for bfloat16, and a step takes many times as long as "
@@ -41,6 +43,7 @@ def prepared(config: RunConfig) -> RunConfig:
     it differs.
     """
     objects.look_in(config.out)
+    config = _as_baseline(config)
     with checked():
         dataset = dataset_of(config)
         by_record = model_spec(config.model.name).is_private
@@ -62,6 +65,17 @@ def prepared(config: RunConfig) -> RunConfig:
     training = found.training.model_copy(update={"stack": found.training.stack or _usual_stack(found)})
     devices = with_fingerprint(config.devices)
     return found.model_copy(update={"privacy": privacy, "devices": devices, "training": training})
+
+
+def _as_baseline(config: RunConfig) -> RunConfig:
+    """Return the settings of the baseline that they name, if they name one; refuse one of a model without steps."""
+    if config.training.baseline != NONE and not model_spec(config.model.name).trains_in_steps:
+        raise SettingError(
+            "training.baseline", config.training.baseline,
+            f"it is for models that are trained in steps; all data at one node are --clients 1, also for model "
+            f"{config.model.name!r}",
+        )  # fmt: skip
+    return as_baseline(config)
 
 
 def _say_where_uneven(sizes: NDArray[Any]) -> None:

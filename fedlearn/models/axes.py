@@ -80,6 +80,16 @@ def logits_of(outputs: Any) -> Any:
     return outputs[0] if isinstance(outputs, tuple | list) and outputs else outputs
 
 
+def named_logits(outputs: Any) -> Any:
+    """Return the entry ``logits`` of outputs that have one, as of `transformers`; any other outputs as they are.
+
+    >>> named_logits({"loss": None, "logits": 1}), named_logits((3, 4))
+    (1, (3, 4))
+    """
+    has_logits = "logits" in outputs if isinstance(outputs, Mapping) else hasattr(outputs, "logits")
+    return logits_of(outputs) if has_logits and not isinstance(outputs, Tensor) else outputs
+
+
 def wrong_shape(outputs: Tensor, targets: Tensor, wanted: Shape) -> str:
     """Return the line that refuses outputs: it names their shape, the shape that they should have, and the targets'."""
     found = f"its outputs have shape {tuple(outputs.shape)}, which should be {tuple(wanted)}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -29,6 +30,10 @@ class Evaluation:
     confusion : array of int64, optional
         Confusion matrix, (K, K): number of examples by true class (row) and predicted class (column). Only for models
         of at most `MOST_CLASSES` classes with one class per example.
+    scores
+        Metric -> value of the whole set, which no addition gives; NaN where it is not defined.
+    outputs
+        Outputs of each part, where scores need those of the whole set (`Scored`).
 
     >>> parts = Evaluation({"accuracy": 3}, 4) + Evaluation({"accuracy": 2}, 6)
     >>> parts.means
@@ -38,19 +43,22 @@ class Evaluation:
     sums: Mapping[str, float]
     count: int
     confusion: NDArray[np.int64] | None = field(default=None, compare=False)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    outputs: tuple[bytes, ...] = field(default=(), compare=False)
 
     def __add__(self, other: Evaluation) -> Evaluation:
-        """Return the evaluation of both sets of examples."""
+        """Return the evaluation of both sets of examples, without scores."""
         names = [*self.sums, *(name for name in other.sums if name not in self.sums)]
         sums = {name: self.sums.get(name, 0) + other.sums.get(name, 0) for name in names}
         mine, others = self.confusion, other.confusion
         both = mine + others if mine is not None and others is not None else mine if others is None else others
-        return Evaluation(sums, self.count + other.count, both)
+        return Evaluation(sums, self.count + other.count, both, outputs=(*self.outputs, *other.outputs))
 
     @property
     def means(self) -> dict[str, float]:
-        """Mean of each metric over the examples."""
-        return {name: total / self.count for name, total in self.sums.items()}
+        """Mean of each metric over the examples, and the scores that are defined."""
+        scores = {name: value for name, value in self.scores.items() if isfinite(value)}
+        return {**{name: total / self.count for name, total in self.sums.items()}, **scores}
 
 
 NOTHING = Evaluation({}, 0)
@@ -123,6 +131,39 @@ class Tryable(Protocol):
 
     def try_step(self, examples: Examples) -> object:
         """Compute loss and gradient; raise an error where the examples do not fit the model. No result changes."""
+        ...
+
+
+@runtime_checkable
+class Scored(Protocol):
+    """A model that can score all outputs of a set at once, beside metrics that are sums over examples.
+
+    Attributes
+    ----------
+    is_scored
+        Whether it does, in this run.
+    """
+
+    is_scored: bool
+
+    def evaluate_part(self, state: State, examples: Examples) -> Evaluation:
+        """Return the sums of a part of a set, with its outputs and without scores."""
+        ...
+
+    def scores_of(self, outputs: Sequence[bytes], targets: NDArray[Any]) -> dict[str, float]:
+        """Return the scores of a set from the outputs of its parts; NaN for one that is not defined."""
+        ...
+
+    def try_scores(self, outputs: object, *, rows: int) -> None:
+        """Raise SettingError, before the first round, for scores that cannot be computed of such outputs.
+
+        Parameters
+        ----------
+        outputs
+            The outputs of two examples.
+        rows
+            Number of examples of the largest set.
+        """
         ...
 
 

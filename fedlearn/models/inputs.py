@@ -7,6 +7,9 @@
 | text (L,) | int32 | (B, L) int64: tokens |
 | row of a declared table | float64 | (B, F) float32 |
 
+A module of texts whose forward has a parameter ``attention_mask``, and whose ``config`` says the ``pad_token_id``, as
+those of `transformers`, also gets the mask: 1 for each token that is not padding.
+
 Bytes are scaled to 0 to 1. Bytes and float32 numbers are normalised by mean and standard deviation of each channel,
 if the data set declares them. In a table, numbers are scaled from their declared bounds to -1 to 1, categories become
 one-hot vectors, and missing values become zeros.
@@ -14,6 +17,7 @@ one-hot vectors, and missing values become zeros.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +29,7 @@ from torch import Tensor
 from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.models.device import CPU
 
+MASK = "attention_mask"
 Inputs = Callable[[Any], Tensor]
 """Function of an array, or of a tensor on the device, that returns the input; for tables, of an array only."""
 
@@ -53,6 +58,23 @@ def input_shape(spec: DataSpec) -> tuple[int, ...]:
     if spec.table is not None:
         return (len(spec.table.bounds) + sum(len(names) for names in spec.table.categories.values()),)
     return (spec.shape[-1], *spec.shape[:-1]) if spec.is_image else spec.shape
+
+
+def padding_of(module: object) -> int | None:
+    """Return the token that fills texts up, of a module that takes a mask; None of any other module."""
+    padding = getattr(getattr(module, "config", None), "pad_token_id", None)
+    takes_mask = MASK in inspect.signature(getattr(module, "forward", module)).parameters  # type: ignore[arg-type]
+    return padding if takes_mask and isinstance(padding, int) else None
+
+
+def mask_of(tokens: Tensor, padding: int) -> Tensor:
+    """Return 1 where a token is not padding, (B, L) int64; a text of padding alone is taken whole.
+
+    >>> mask_of(torch.tensor([[3, 4, 0], [0, 0, 0]]), 0).tolist()
+    [[1, 1, 0], [1, 1, 1]]
+    """
+    mask = tokens != padding
+    return (mask | ~mask.any(1, keepdim=True)).to(torch.int64)
 
 
 def _of_numbers(spec: DataSpec, device: torch.device) -> Inputs:

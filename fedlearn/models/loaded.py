@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
+from fedlearn.config.tables.learning import ModelSettings
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.base import Ensemble, Planned, Tryable
+from fedlearn.models.base import Ensemble, Planned, Scored, Tryable
+from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
+from fedlearn.models.initial import found_initial, initial_from
 from fedlearn.words.errors import SettingError, said
 from fedlearn.words.metric import EPSILON
 from fedlearn.words.metrics import Metrics
@@ -51,8 +54,19 @@ def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
     if is_map(config.data.partition):
         changes["partition"] = str(Path(config.data.partition).expanduser().absolute())
     found = config.data.model_copy(update=changes)
+    model = _found_initial(config)
     engine = config.engine.model_copy(update={"device": _found_device(config)})
-    return config.model_copy(update={"data": found, "engine": engine})
+    return config.model_copy(update={"data": found, "model": model, "engine": engine})
+
+
+def _found_initial(config: RunConfig) -> ModelSettings:
+    """Return the settings of the model with the file of its state before round 1, if they name one."""
+    if config.model.initial and not model_spec(config.model.name).trains_in_steps:
+        raise SettingError(
+            "model.initial", config.model.initial,
+            f"it is for torch modules; model {config.model.name!r} has no parameters that a run could go on from",
+        )  # fmt: skip
+    return found_initial(config.model)
 
 
 def _found_device(config: RunConfig) -> str:
@@ -74,7 +88,11 @@ def loaded(config: RunConfig) -> tuple[Dataset, Model]:
         if (given := getattr(config.training, name)) and not hasattr(model, "parts"):
             why = f"model {config.model.name!r} is no torch module, whose layers could be named: leave it out"
             raise SettingError(f"training.{name}", given, why)
-    return dataset, model.planned(config) if isinstance(model, Planned) else model
+    model = model.planned(config) if isinstance(model, Planned) else model
+    if config.evaluation.scores and not isinstance(model, Scored):
+        why = "is no torch module, and keeps no outputs to score: leave evaluation.scores empty"
+        raise SettingError("evaluation.scores", config.evaluation.scores, f"model {config.model.name!r} {why}")
+    return dataset, model
 
 
 def fingerprint_of(config: RunConfig, dataset: Dataset) -> str:
@@ -102,6 +120,7 @@ class Traits:
     is_private: bool = False
     test_is_public: bool = False
     tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
+    has_own_rate: bool = False  # whether the module configures its optimizer, so that no setting says the rate
     unsent: State = field(default_factory=dict)
 
     def of_private_learner(self) -> Traits:
@@ -128,8 +147,14 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
         is_private,
         is_public,
         tied=getattr(model, "tied", {}),
+        has_own_rate=_has_own_rate(config, model),
         unsent=getattr(model, "unsent", {}),
     )
+
+
+def _has_own_rate(config: RunConfig, model: Model) -> bool:
+    is_used = (config.training.learner or model.learner) == LEARNER
+    return is_used and hook_of(getattr(model, "module", None), OPTIMIZERS) is not None
 
 
 def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
@@ -163,6 +188,8 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
             f"a step on two examples of {dataset.name!r} (shape {dataset.spec.shape}, {about}) fails: "
             f"{type(error).__name__}: {said(error)}",
         ) from error  # fmt: skip
+    if isinstance(model, Scored):
+        model.try_scores(outputs, rows=len(dataset.test) if config.evaluation.where == "server" else 0)
     return tuple(_notes(config, dataset, model, examples, outputs))
 
 
@@ -171,8 +198,9 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
     from fedlearn.models.torch_model import TorchModel
 
     if isinstance(model, TorchModel):
+        learner = config.training.learner or model.learner
+        yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, learner=learner)
         is_ours = not config.training.learner
-        yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, is_ours=is_ours)
         yield from notes_on_parts(model, is_measured_on_server=config.evaluation.where == "server")
         if config.model.name in TAKE_ROWS_AS_THEY_ARE and is_ours:
             yield from unlike_columns(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
@@ -181,10 +209,23 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
 def initial_state(settings: Mapping[str, Any], state: State) -> State:
     """Return the state before round 1; the argument `state` makes no difference."""
     config = from_flower(settings)
-    return loaded(config)[1].initial_state(seed=config.seed)
+    model = loaded(config)[1]
+    first = model.initial_state(seed=config.seed)
+    if not config.model.initial:
+        return first
+    tied = {name: first[stored] for name, stored in getattr(model, "tied", {}).items() if stored in first}
+    return initial_from(config.model, first, {**getattr(model, "unsent", {}), **tied})
 
 
 def evaluate_part(settings: Mapping[str, Any], state: State, start: int, stop: int) -> Evaluation:
     """Return the evaluation of `state` on the test examples from `start` to `stop`; the caller adds parts in order."""
     dataset, model = loaded(from_flower(settings))
-    return model.evaluate(state, dataset.test.at(slice(start, stop)))
+    part = dataset.test.at(slice(start, stop))
+    return model.evaluate_part(state, part) if isinstance(model, Scored) else model.evaluate(state, part)
+
+
+def scores_of_test_set(settings: Mapping[str, Any], state: State, outputs: Sequence[bytes]) -> dict[str, float]:
+    """Return the scores of the test set from the outputs of its parts; the argument `state` makes no difference."""
+    dataset, model = loaded(from_flower(settings))
+    assert isinstance(model, Scored)
+    return model.scores_of(outputs, dataset.test.targets)

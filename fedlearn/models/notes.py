@@ -11,17 +11,17 @@ from math import isclose
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.models.axes import class_axes, logits_of
+from fedlearn.models.axes import class_axes, logits_of, named_logits
+from fedlearn.models.hooks import LEARNER, OPTIMIZERS, STEP, hook_of, not_called
 from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, is_one_of
 from fedlearn.models.parts import listed
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.words.metric import ACCURACY
 
 LOOKED_AT = 32  # examples on which metrics are compared
-HOOKS = ("training_step", "configure_optimizers")  # of Lightning; we have a learner in their place
 UNLIKE = 100  # ratio of the largest to the smallest column from which one step size does not suit both
 ROUNDED = 1e-2  # tolerance of a sum of probabilities, in bfloat16 too
 NO_ARITHMETIC = ("View", "Unsafe", "Reshape", "Squeeze", "Unsqueeze", "Permute", "Transpose", "TBackward", "ToCopy")
@@ -33,7 +33,7 @@ OF_SIGMOID = "its outputs come from a sigmoid: {} takes logits: leave out the si
 SAME = 1e-3  # relative difference that two orders of a sum may have
 
 
-def notes_on(model: TorchModel, examples: Examples, outputs: object, *, is_ours: bool) -> Iterator[str]:
+def notes_on(model: TorchModel, examples: Examples, outputs: object, *, learner: str) -> Iterator[str]:
     """Yield a line for each likely mistake.
 
     Parameters
@@ -42,11 +42,11 @@ def notes_on(model: TorchModel, examples: Examples, outputs: object, *, is_ours:
         At most `LOOKED_AT` examples.
     outputs
         The module's outputs for the first of them.
-    is_ours
-        Whether the learner is ours; other learners may call methods of the module.
+    learner
+        Name of the learner; one from outside may call any method of the module.
     """
-    if is_ours:
-        yield from _not_called(model.module)
+    yield from _hooks(model, learner)
+    yield from _taken_of(model, outputs)
     yield from _probabilities(model, logits_of(outputs))
     yield from _measured_of_nothing(model)
     yield from _no_sums(model, examples, outputs)
@@ -88,13 +88,33 @@ def unlike_columns(spec: DataSpec, examples: Examples) -> Iterator[str]:
         )
 
 
-def _not_called(module: nn.Module) -> Iterator[str]:
-    found = [name for name in HOOKS if callable(getattr(module, name, None))]
-    if found:
-        is_or_are = "is" if len(found) == 1 else "are"
+def _hooks(model: TorchModel, learner: str) -> Iterator[str]:
+    """Yield a line on the hooks of Lightning that a module has: which are called."""
+    module, name = model.module, type(model.module).__name__
+    found = [hook for hook in (STEP, OPTIMIZERS) if hook_of(module, hook)]
+    if not found or ":" in learner:
+        return
+    are = f"{' and '.join(found)}, which {'is' if len(found) == 1 else 'are'}"
+    if learner != LEARNER:
+        yield f"{name} has {are} not called: it is trained by model.loss and training.optimizer"
+        return
+    not_read = "; training.lr, optimizer, momentum and weight_decay are not read" if len(found) > 1 else ""
+    others = "".join(f", {hook}" for hook in not_called(module))
+    yield (
+        f"{name} is trained by its {' and '.join(found)}{not_read}; not called: self.log{others}; it is measured by "
+        "its forward with model.loss and evaluation.scores"
+    )
+
+
+def _taken_of(model: TorchModel, outputs: object) -> Iterator[str]:
+    """Yield a line on outputs with logits, as of `transformers`, of which the loss is none of a user's own."""
+    is_known = type(model.objective).__module__.startswith("fedlearn.")
+    own = getattr(getattr(model.objective, "own_loss", None), "__module__", "torch")
+    if named_logits(outputs) is not outputs and is_known and own.startswith("torch"):
+        mask = "" if model.padding is None else f"; its attention_mask hides token {model.padding}"
         yield (
-            f"{type(module).__name__} has {' and '.join(found)}, which {is_or_are} not called: it is trained by "
-            "model.loss and training.optimizer, or by a training.learner of yours"
+            f"its outputs are a {type(outputs).__name__}: its logits are taken, with model.loss; it gets no labels, "
+            f"and a loss of its own is not used{mask}"
         )
 
 

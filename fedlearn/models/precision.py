@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -14,29 +15,39 @@ from fedlearn.config.tables.learning import Precision
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 
-def outputs_in(precision: Precision, module: nn.Module, inputs: Tensor, rounded: Mapping[str, nn.Parameter]) -> Any:
+def outputs_in(
+    precision: Precision,
+    module: nn.Module,
+    inputs: Tensor,
+    rounded: Mapping[str, nn.Parameter],
+    named: Mapping[str, Tensor] = MappingProxyType({}),
+) -> Any:
     """Return the outputs of a module that is computed in a precision; an output tensor is float32.
 
     Parameters
     ----------
     rounded
         Parameters that ``bfloat16`` rounds, by name: those of `all_but_of_norms`.
+    named
+        What the module gets beside its inputs, by keyword.
     """
     if precision == "float32":
-        return module(inputs)
+        return module(inputs, **named)
     if precision == "bfloat16":
-        outputs = _all_in_bfloat16(module, inputs, rounded)
+        outputs = _all_in_bfloat16(module, inputs, rounded, named)
     else:
         with torch.autocast(inputs.device.type, torch.bfloat16):
-            outputs = module(inputs)
+            outputs = module(inputs, **named)
     return outputs.float() if isinstance(outputs, Tensor) else outputs
 
 
-def _all_in_bfloat16(module: nn.Module, inputs: Tensor, parameters: Mapping[str, nn.Parameter]) -> Any:
+def _all_in_bfloat16(
+    module: nn.Module, inputs: Tensor, parameters: Mapping[str, nn.Parameter], named: Mapping[str, Tensor]
+) -> Any:
     """Return the module's outputs of rounded weights and inputs; gradients go to the weights themselves."""
     rounded = {name: each.to(torch.bfloat16) for name, each in parameters.items()}
     inputs = inputs.to(torch.bfloat16) if inputs.is_floating_point() else inputs
-    return functional_call(module, rounded, (inputs,))
+    return functional_call(module, rounded, (inputs,), dict(named))
 
 
 def all_but_of_norms(module: nn.Module) -> dict[str, nn.Parameter]:

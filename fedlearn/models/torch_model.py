@@ -9,10 +9,9 @@ Shapes: B batch, C channels, H height, W width, K classes.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,25 +22,26 @@ from torch import Tensor, nn
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.learning import Precision
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.models.base import NOTHING, Evaluation
+from fedlearn.models.base import Evaluation
 from fedlearn.models.beside import Beside
 from fedlearn.models.device import CPU, device_of, enter
-from fedlearn.models.inputs import inputs_of
+from fedlearn.models.evaluating import Scoring, evaluate, scores
+from fedlearn.models.hooks import LEARNER, STEP, hook_of
+from fedlearn.models.inputs import MASK, inputs_of, mask_of, padding_of
 from fedlearn.models.making import Making
 from fedlearn.models.module_state import ModuleState, check_alike, check_memory, check_numbers, fill
 from fedlearn.models.objectives import Classification, Objective, objective_for
 from fedlearn.models.parts import parts_of, whole
 from fedlearn.models.precision import all_but_of_norms, outputs_in
 from fedlearn.models.process import prepare_to_train
+from fedlearn.models.trying import takes_one
 from fedlearn.plugging.generators import seeded_globals
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import Array, State, UpdateKind, is_same
 
-OVER_A_BATCH = nn.modules.batchnorm._NormBase
 MOST_RESIDENT = 8 << 30  # bytes of examples that stay in a GPU's memory; a tenth of the memory of a large one
 MADE = 0  # seed of random numbers that a module draws when it is built, and keeps outside of its state
-EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)
 
 
 class TorchModel:
@@ -65,6 +65,8 @@ class TorchModel:
         Further names of a tensor -> the name by which the state holds it.
     inputs
         Function that turns a batch of examples into the module's input, on its device.
+    padding
+        Token that fills texts up, where the module takes an ``attention_mask``; else None.
     device
         Device of the module.
     precision
@@ -89,11 +91,14 @@ class TorchModel:
         prepare_to_train()
         self.spec = spec
         self.precision: Precision = "float32"
+        self.scoring = Scoring()
         self._made = Making(build, spec)
         self._takes_one: bool | None = None
         self._seed = 0  # of random numbers that are drawn in an evaluation
         with seeded_globals(MADE):  # every process draws the same numbers for attributes outside of the state
             self.module = self._made.fresh()
+        if hook_of(self.module, STEP):
+            self.learner = LEARNER
         check_numbers(self.module)
         self.objective = objective or objective_for(spec)
         check_memory(self.module)
@@ -113,6 +118,7 @@ class TorchModel:
         self._state = ModuleState(self.module, device, self.parts)
         self.names, self.parameters, self.tied = self._state.names, self._state.parameters, self._state.tied
         self._rounded = all_but_of_norms(self.module)
+        self.padding = padding_of(self.module) if self.spec.vocabulary else None
         self.beside = Beside({"": self.module, "objective": self.objective}, without=self._state.stored)
 
     def planned(self, config: RunConfig) -> Self:
@@ -127,6 +133,8 @@ class TorchModel:
         self.on(device_of(config.engine.device))
         self.precision = config.training.precision
         self._seed = seed_for(config.seed, purpose="evaluation")
+        self.scoring = Scoring(config.evaluation.scores, config.evaluation.scores_mb)
+        self.objective = self._objective  # its metrics have the scores from now on
         return self
 
     @property
@@ -146,7 +154,7 @@ class TorchModel:
         """The metrics of the objective; with an own loss they depend on the module's outputs."""
         if self._metrics is None:
             is_own = getattr(self.objective, "own_loss", None) is not None
-            self._metrics = self._metrics_of_own_loss() if is_own else self.objective.metrics
+            self._metrics = self.scoring.added_to(self._metrics_of_own_loss() if is_own else self.objective.metrics)
         return self._metrics
 
     def _metrics_of_own_loss(self) -> Metrics:
@@ -186,7 +194,8 @@ class TorchModel:
 
     def outputs(self, inputs: Tensor) -> Any:
         """Return the module's outputs for a batch; a tensor is float32, whatever ``training.precision`` says."""
-        return outputs_in(self.precision, self.module, inputs, self._rounded)
+        named = {} if self.padding is None else {MASK: mask_of(inputs, self.padding)}
+        return outputs_in(self.precision, self.module, inputs, self._rounded, named)
 
     def train(self) -> None:
         """Put the module into training mode, unless it is in it: a module is slow to set attributes."""
@@ -248,62 +257,43 @@ class TorchModel:
     def takes_one(self, examples: Examples) -> bool:
         """Return whether a step on a single example works; a norm over a batch needs two. Tried once."""
         if self._takes_one is None:
-            self._takes_one = not self._may_need_two() or self._works_on(examples, 1) or not self._works_on(examples, 2)
-            self.beside.put_back()
+            self._takes_one = takes_one(self, examples)
         return self._takes_one
 
-    def _may_need_two(self) -> bool:
-        return self.beside.is_foreign or any(isinstance(part, OVER_A_BATCH) for part in self._parts)
-
-    def _works_on(self, examples: Examples, count: int) -> bool:
-        """Return whether a copy of the module in training mode has a finite loss on `count` examples."""
-        rows = np.arange(count) % len(examples)
-        module = self.module
-        try:
-            self.module = deepcopy(module)
-            self.parts.train(self.module)
-            with seeded_globals(MADE), torch.no_grad():
-                outputs = self.outputs(self.inputs_at(examples, rows))
-                loss = self.objective.loss(outputs, self.targets(examples.targets[rows]))
-            return bool(torch.isfinite(loss))
-        except Exception:  # raised by the user's module; a real step raises it again
-            return False
-        finally:
-            self.module = module
+    @property
+    def is_scored(self) -> bool:
+        """Whether something is measured on all outputs of a set at once."""
+        return self.scoring.is_wanted(self.objective)
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
-        """Return the metrics of a state on examples, as float64 sums over batches of fixed size."""
-        self.load(state)
-        self.module.eval()
-        total = NOTHING
-        with torch.inference_mode(), self.drawing(self._seed):
-            for start in range(0, len(examples), EVALUATION_BATCH):
-                batch = slice(start, start + EVALUATION_BATCH)
-                outputs = self.outputs(self.inputs(np.array(examples.inputs[batch])))
-                targets = self.objective.targets(np.array(examples.targets[batch]))
-                if isinstance(outputs, Tensor):
-                    outputs = outputs.cpu()
-                else:
-                    targets = targets.to(self.device)
-                measured = self.objective.measure(outputs, targets)
-                if _has_nan(outputs):
-                    measured = dict.fromkeys(measured, math.nan)  # outputs with NaN count neither as right nor as wrong
-                total += Evaluation(measured, len(targets), self.objective.confusion(outputs, targets))
-        if self.beside.is_foreign:
-            self.beside.put_back()
+        """Return the metrics of a state on examples: float64 sums over batches of fixed size, and scores of all."""
+        total = self.evaluate_part(state, examples)
+        if not total.outputs:
+            return total
+        return replace(total, outputs=(), scores=self.scores_of(total.outputs, examples.targets))
+
+    def evaluate_part(self, state: State, examples: Examples) -> Evaluation:
+        """Return the sums over a part of a set, with its outputs where scores need them."""
+        total = evaluate(self, state, examples)
+        self._put_back()
         return total
 
-    def drawing(self, seed: int) -> AbstractContextManager[object]:
-        """Seed all random generators in the block, if the module or objective has code that is not ours or torch's."""
-        return seeded_globals(seed, self.beside.generators) if self.beside.is_foreign else nullcontext()
+    def scores_of(self, outputs: Sequence[bytes], targets: NDArray[Any]) -> dict[str, float]:
+        """Return the scores of a set from the outputs of its parts."""
+        found = scores(self, outputs, targets)
+        self._put_back()
+        return found
 
+    def try_scores(self, outputs: object, *, rows: int) -> None:
+        """Raise SettingError for scores that cannot be computed of such outputs, or of so many."""
+        if self.is_scored:
+            self.scoring.try_on(self.spec, self.objective, outputs, rows=rows)
 
-def _has_nan(outputs: Any) -> bool:
-    """Return whether any number among a module's outputs is NaN."""
-    if isinstance(outputs, Tensor):
-        return outputs.is_floating_point() and bool(outputs.isnan().any())
-    if isinstance(outputs, Mapping):
-        outputs = outputs.values()
-    elif not isinstance(outputs, tuple | list):
-        return False
-    return any(map(_has_nan, outputs))
+    def _put_back(self) -> None:
+        if self.beside.is_foreign:
+            self.beside.put_back()
+
+    def drawing(self, *, is_foreign: bool = False) -> AbstractContextManager[object]:
+        """Seed all generators in the block of an evaluation, if module or objective have code not ours or torch's."""
+        is_foreign |= self.beside.is_foreign
+        return seeded_globals(self._seed, self.beside.generators) if is_foreign else nullcontext()

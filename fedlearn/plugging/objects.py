@@ -67,6 +67,15 @@ def is_reference(text: object) -> bool:
     return isinstance(text, str) and REFERENCE.fullmatch(text) is not None
 
 
+def references_in(text: str) -> list[str]:
+    """Return the names of pickled objects in a setting's value, which may be a list.
+
+    >>> references_in('["object:Net-0123456789abcdef", {"mylab:Net": {}}]'), references_in("mylab.models:Net")
+    (['object:Net-0123456789abcdef'], [])
+    """
+    return [match[0] for match in REFERENCE.finditer(text)]
+
+
 def name_in(reference: str) -> str:
     """Return the name of an object without its fingerprint; of other references, the part after the colon.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from fedlearn.config.baselines import CENTRAL, FOLLOWS, LOCAL, NONE, replaced_by
 from fedlearn.report.numbers import MeanSd
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
@@ -13,7 +15,13 @@ from fedlearn.words.metric import Metric
 from fedlearn.words.metrics import Metrics
 
 PHASES = ("selection", "training", "evaluation")
-NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # settings of where and how a run was executed
+NO_DIFFERENCE = (
+    "out",
+    "data.dir",
+    "data.notice",
+    "rounds.keep_every",
+    "engine.",
+)  # settings of where and how a run was executed
 
 Measure = Callable[[StoredRun], float | None]
 
@@ -52,8 +60,18 @@ class Point:
 def differing(runs: Sequence[StoredRun]) -> list[str]:
     """Return the names of the settings that are not the same in all runs; the seed last."""
     names = dict.fromkeys(name for run in runs for name in run.settings if not name.startswith(NO_DIFFERENCE))
-    several = [name for name in names if len({repr(run.settings.get(name)) for run in runs}) > 1]
+    several = [name for name in names if len({repr(run.settings.get(name)) for run in _that_choose(name, runs)}) > 1]
     return sorted(several, key=lambda name: name == "seed")
+
+
+def _that_choose(name: str, runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """Return the runs in which a setting was chosen; in a baseline of a federation some follow from being one."""
+    return [run for run in runs if name not in _following(str(run.settings.get("training.baseline", NONE)))]
+
+
+@cache
+def _following(baseline: str) -> frozenset[str]:
+    return frozenset(replaced_by(baseline) | FOLLOWS) if baseline in (CENTRAL, LOCAL) else frozenset()
 
 
 def points_of(runs: Sequence[StoredRun]) -> list[Point]:

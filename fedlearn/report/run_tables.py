@@ -80,7 +80,7 @@ def runs_table(runs: Sequence[StoredRun]) -> Table:
             *(counts_in([run]) or None for _ in said),
             len(run.rounds),
             *(run.total(name) for name in lost),
-            run.status,
+            run.state_in_words,
             sha_of(run),
         )
         for run in runs

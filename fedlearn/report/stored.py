@@ -88,6 +88,12 @@ class StoredRun:
         return str(self.summary.get("status", "unfinished"))
 
     @property
+    def state_in_words(self) -> str:
+        """The status, and whether the run has stopped early: completed before its last round."""
+        is_early = self.status == "completed" and self.summary.get("stopped_early")
+        return "stopped early" if is_early else self.status
+
+    @property
     def reason(self) -> str:
         """Why the run failed; empty if it did not."""
         return str(self.summary.get("reason") or "") if self.status != "unfinished" else ""

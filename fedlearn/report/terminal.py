@@ -37,8 +37,19 @@ def headline(view: RunView) -> str:
     )
 
 
+def clock(seconds: float) -> str:
+    """Return seconds as hours, minutes and seconds.
+
+    >>> clock(83.9), clock(36_000)
+    ('1:23', '10:00:00')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
 def plain_line(view: RunView, row: Event) -> str:
-    """Return a committed round as one line of name=value pairs."""
+    """Return a committed round as one line of name=value pairs; ``left`` is the time left at the pace so far."""
     metrics = view.metrics_of(view.measured)
     parts = {
         "round": f"{row['round']}/{view.rounds}",
@@ -50,6 +61,7 @@ def plain_line(view: RunView, row: Event) -> str:
         "bytes_up": row["bytes_up"],
         **({} if (ratio := view.times_smaller(row)) is None else {"compression_ratio": f"{ratio:.2f}"}),
         "seconds": f"{_seconds(row):.2f}",
+        **({"left": clock(left)} if (left := view.seconds_left(row["time"])) else {}),
     }
     return " ".join(f"{name}={value}" for name, value in parts.items())
 
@@ -147,7 +159,7 @@ class _Status:
             text += f"  {done}/{view.cohort} nodes"
             text += "".join(f", {count} {fate}" for fate, count in view.nodes.items() if count and fate != "reported")
         left = view.seconds_left(self.now)
-        eta = "" if left is None else f"ETA {int(left) // 60}:{int(left) % 60:02d}"
+        eta = "" if left is None else f"ETA {clock(left)}"
         share = done / view.cohort if view.cohort and view.phase in ("reporting", "evaluation") else 0.0
         total = max(view.rounds, 1)
         room = options.max_width - len(text) - len(eta) - 2 * GAP

@@ -27,7 +27,7 @@ from fedlearn.runs.files import storing, sync_folder, write_atomically, write_fr
 from fedlearn.runs.history import History, RoundRecord
 from fedlearn.runs.manifest import Manifest, Setting
 from fedlearn.runs.memories import MemoryFile, appended, begun, written
-from fedlearn.runs.names import CHECKPOINT, HISTORY, memory_name, state_name
+from fedlearn.runs.names import CHECKPOINT, HISTORY, kept_name, memory_name, state_name
 from fedlearn.runs.published import Published, best_to_publish, check_best
 from fedlearn.runs.remains import check_not_lost, clear
 from fedlearn.runs.state_files import pack_state
@@ -187,6 +187,19 @@ class RunStore:
             round is.
         """
         self._committed = self._committed.plus(state, record, is_worked_on=is_worked_on)
+
+    def keep_model(self, state: State, round_number: int) -> None:
+        """Write the state after a round into a file that stays; before the round counts, so that a kill loses none.
+
+        A round that a kill has undone is run again and writes its file again.
+
+        Raises
+        ------
+        RunFailed
+            If the file cannot be written.
+        """
+        with storing(self.folder):
+            write_atomically(self.folder / kept_name(round_number), pack_state({**self._unsent, **state}, self._tied))
 
     def state_of(self, version: int) -> State:
         """Return the state after a round: the latest one, or one that was to stay stored.

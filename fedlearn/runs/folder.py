@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedlearn.cache.trusted import lock, say_once
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
 from fedlearn.data.base import DataSpec
+from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
 from fedlearn.plugging.objects import is_reference
 from fedlearn.runs.environment import environment
@@ -70,6 +71,18 @@ class RunFolder:
         self.path = path
         self.events = path / EVENTS
 
+    def make(self) -> None:
+        """Make the folder if it does not exist; raise UsageError if that cannot be done."""
+        with self._writable():
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(f"{self.path}: {error.strerror}: name a folder that can be written to by --out") from None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from running in this folder as long as the block lasts.
@@ -79,11 +92,9 @@ class RunFolder:
         UsageError
             If another process is running in it, or the folder cannot be made or written to.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
+        self.make()
+        with self._writable():
             descriptor = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
-        except OSError as error:
-            raise UsageError(f"{self.path}: {error.strerror}: name a folder that can be written to by --out") from None
         try:
             try:
                 if not lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -182,7 +193,11 @@ class RunFolder:
                 if is_place(name, value) and is_place(name, stored[name]) and self._holds_data_of(config):
                     continue
                 other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""
-                raise SettingError(name, value, f"the run in {self.path} was begun with {other}{stored[name]!r}")
+                way = "begin another run"
+                if model_spec(config.model.name).trains_in_steps:
+                    way = f"go on from its model in another run, by --from {self.path}"
+                what = f"the run in {self.path} was begun with {other}{stored[name]!r}: put that back, or {way}"
+                raise SettingError(name, value, what)
 
     def _holds_data_of(self, config: RunConfig) -> bool:
         """Return whether the run was begun with the same data, by its fingerprint, that the settings name now."""

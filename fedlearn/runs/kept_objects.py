@@ -29,8 +29,7 @@ def objects_kept(config: RunConfig) -> Iterator[None]:
     contents = {
         folder.path / objects.file_of(reference): _content(setting, reference)
         for setting, value in to_flower(config).items()
-        for reference in str(value).split(",")
-        if objects.is_reference(reference)
+        for reference in objects.references_in(str(value))
     }
     new = [path for path in contents if not path.exists()]
     with storing(folder.path):

@@ -200,6 +200,8 @@ class RunView:
             self.nodes[name] += 1
         elif name in ("abandoned", "too-few-ready"):
             self.warning = f"round {event['round']} attempt {event['attempt']} {name}: {event['reason']}"
+        elif name == "stopped":
+            self.warning = f"stopped early in round {event['round']} because {event['reason']}"
         elif name == "committed":
             self.committed = event["round"]
             self.rows.append(event)

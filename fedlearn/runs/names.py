@@ -11,6 +11,7 @@ runs/NAME/
 ├── metrics.csv               one row a committed round
 ├── model.safetensors         the state after the latest round
 ├── best.safetensors          the state after the best evaluated round
+├── models/                   the states after every k-th round, where rounds.keep_every = k
 ├── checkpoint.json           what a stored round is made of, with the SHA-256 of each part and of itself
 ├── checkpoint/               what a resume needs: state, strategy memory, node states, history.jsonl
 ├── asked-sum                a secure sum that nodes were asked to unmask, until its round is committed
@@ -31,6 +32,7 @@ NODES = "nodes.csv"
 TABLE = "metrics.csv"
 MODEL = "model.safetensors"
 BEST = "best.safetensors"
+MODELS = "models"  # the folder of the states that stay
 CHECKPOINT = "checkpoint.json"
 PARTS = "checkpoint"  # the folder of what a resume needs
 HISTORY = f"{PARTS}/history.jsonl"
@@ -39,12 +41,22 @@ CLASSES = "classes.json"
 SUMMARY = "summary.json"
 
 STATE = re.compile(rf"{PARTS}/round-(\d{{6,}})\.state\.safetensors")
+KEPT = re.compile(r"round-(\d{6,9})\.safetensors")  # within MODELS
 NODE_STATES = re.compile(rf"{PARTS}/round-\d{{6,}}\.nodes")
 
 
 def state_name(round_number: int) -> str:
     """Return the name of the file of the state after a round."""
     return f"{PARTS}/round-{round_number:06d}.state.safetensors"
+
+
+def kept_name(round_number: int) -> str:
+    """Return the name of the file of a state that stays in the run folder (``rounds.keep_every``).
+
+    >>> kept_name(10)
+    'models/round-000010.safetensors'
+    """
+    return f"{MODELS}/round-{round_number:06d}.safetensors"
 
 
 def memory_name(round_number: int) -> str:

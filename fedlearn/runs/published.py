@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from fedlearn.runs.files import write_atomically, write_from, write_together
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
@@ -50,15 +49,14 @@ class Published:
             The columns of the table.
         """
         write_together(self._folder, {MODEL: model} | ({} if best is None else {BEST: best}))
-        path, said = self._folder / TABLE, metrics.counts_in
-        columns = [*COLUMNS, *metrics.columns, *said]
+        path = self._folder / TABLE
         is_ours = path.is_file() and not path.is_symlink() and path.stat().st_size == self._table_bytes
         if new and is_ours:
-            rows = _as_csv(new, columns, said).encode()
+            rows = _as_csv(new, metrics).encode()
             write_from(path, self._table_bytes, rows)
             self._table_bytes += len(rows)
         else:
-            table = _as_csv(history.rounds, columns, said, header=True).encode()
+            table = _as_csv(history.rounds, metrics, header=True).encode()
             write_atomically(path, table)
             self._table_bytes = len(table)
 
@@ -98,14 +96,16 @@ def best_to_publish(folder: Path, stored: Stored) -> bytes | None:
     return read_part(folder, name, digest, size=size)
 
 
-def _as_csv(
-    records: Iterable[RoundRecord], columns: list[str], said: Mapping[str, str], *, header: bool = False
-) -> str:
+def _as_csv(records: Iterable[RoundRecord], metrics: Metrics, *, header: bool = False) -> str:
+    """Return the rows of a table, its numbers to six digits; scores are whole, to be compared with other programs."""
+    said, whole = metrics.counts_in, {metric.name for metric in metrics.evaluated if metric.is_score}
+    columns = [*COLUMNS, *metrics.columns, *said]
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     if header:
         writer.writeheader()
     for record in records:
-        row: dict[str, Any] = {k: round(v, 6) if isinstance(v, float) else v for k, v in record.as_row().items()}
+        row = record.as_row()
+        row |= {k: round(v, 6) for k, v in row.items() if isinstance(v, float) and k not in whole}
         writer.writerow({**row, **said})
     return text.getvalue()

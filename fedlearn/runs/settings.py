@@ -28,7 +28,11 @@ def is_place(name: str, value: Setting) -> bool:
     """Return whether a setting is the path of a file or folder that a run reads."""
     if name == "data.dataset":
         return is_path(str(value)) and not str(value).startswith(HUB)
-    return (name == "data.partition" and is_map(str(value))) or (name == "devices.name" and is_file(str(value)))
+    return (
+        name == "model.initial"
+        or (name == "data.partition" and is_map(str(value)))
+        or (name == "devices.name" and is_file(str(value)))
+    )
 
 
 def kept(name: str, value: Setting) -> Setting:

@@ -44,6 +44,8 @@ def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambd
         write_atomically(folder / "sweep.toml", plan.to_toml().encode())
         results = {run.name: stored for run in runs if (stored := _stored(run, folder)) is not None}
         missing = [run for run in runs if run.name not in results and wanted(run)]
+        if there := sum(wanted(run) for run in runs) - len(missing):
+            Console(highlight=False, soft_wrap=True).print(f"{there} of {there + len(missing)} runs were there already")
         begin = time.monotonic()
         for done, run in enumerate(missing, start=1):
             results[run.name] = _result_of(run, folder, engine_of)
@@ -67,7 +69,13 @@ def _stored(run: Run, folder: Path) -> Result | None:
     rounds, wanted = result.summary["rounds"], run.config.rounds.total
     if rounds > wanted:
         raise UsageError(f"{place.path} has {rounds} rounds, more than rounds.total = {wanted}; name another folder")
-    return result if rounds == wanted else None
+    return result if rounds == wanted or _has_stopped(run, result) else None
+
+
+def _has_stopped(run: Run, result: Result) -> bool:
+    """Return whether a run has stopped early, by the settings of early stopping that it has now."""
+    stop = {f"stop.{name}": value for name, value in run.config.stop.model_dump().items()}
+    return "stopped_early" in result.summary and all(result.stored.settings.get(k) == v for k, v in stop.items())
 
 
 def _result_of(run: Run, folder: Path, engine_of: Callable[[str], Engine]) -> Result:

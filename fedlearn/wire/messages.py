@@ -6,6 +6,7 @@
 | unsent arrays | ``query.unsent`` | the same, and the arrays, once to a node that lacks them | as to a ready query |
 | training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
 | evaluation | ``evaluate`` | state, Flower's config | metrics |
+| evaluation | ``evaluate.on_test_set`` | state, Flower's config | metrics of the node's own state |
 | round over | ``query.round_over`` | round, attempt, why | no records |
 
 The reports are in `fedlearn.wire.reports`, the keys of the records in `fedlearn.wire.records`.
@@ -112,10 +113,12 @@ def with_instruction(message: Message, instruction: Instruction, *, ttl: float) 
     return flower.message_to(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
-def evaluation(node_id: int, state: ArrayRecord, *, round_number: int, ttl: float) -> Message:
-    """Return the message that asks a node to evaluate a state on its own examples."""
+def evaluation(
+    node_id: int, state: ArrayRecord, *, round_number: int, ttl: float, on: str = MessageType.EVALUATE
+) -> Message:
+    """Return the message that asks a node to evaluate a state: on its own examples, or by another type of message."""
     config = flower.filled(ConfigRecord(), {SERVER_ROUND: round_number})
-    return Message(RecordDict({ARRAYS: state, CONFIG: config}), node_id, MessageType.EVALUATE, ttl=ttl)
+    return Message(RecordDict({ARRAYS: state, CONFIG: config}), node_id, on, ttl=ttl)
 
 
 def with_ttl(message: Message, ttl: float) -> Message:

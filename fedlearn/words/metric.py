@@ -49,6 +49,8 @@ class Metric:
         The smallest and the largest possible value; a value outside is not counted. None: no bound.
     is_result
         Whether it is a result of the run although nodes measure it and not the evaluation.
+    is_score
+        Whether it is measured on all outputs of a set at once, as AUROC; a set on which it is not defined lacks it.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class Metric:
     low: float | None = None
     high: float | None = None
     is_result: bool = False
+    is_score: bool = False
 
     def __post_init__(self) -> None:
         """Fill in the title; raise ValueError for a headline that cannot be ranked."""

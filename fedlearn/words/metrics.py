@@ -184,6 +184,16 @@ class Metrics:
         """Return these metrics, with the loss as the headline and the only evaluated metric."""
         return replace(self, evaluated=(JUDGING_LOSS,))
 
+    def with_scores(self, scores: Iterable[Metric]) -> Metrics:
+        """Return these metrics with scores before the evaluated metrics: the first of them that is ranked ranks runs.
+
+        Raises
+        ------
+        ValueError
+            If a score has the name of another metric.
+        """
+        return replace(self, evaluated=(*scores, *self.evaluated))
+
     def that_hold(self, names: Iterable[str]) -> Metrics:
         """Return these metrics without those whose names are not given."""
         kept = set(names)

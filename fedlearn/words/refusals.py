@@ -39,6 +39,10 @@ REFUSALS = {
     "model-not-allowed": Refusal(
         "the owner does not allow this model", "choose another model.name, or ask the owner for this one (--models)"
     ),
+    "no-memory-folder": Refusal(
+        "training.personal names layers that a node keeps, and the node has no folder for them",
+        "ask the owner to start it with --memory FOLDER, or leave training.personal empty",
+    ),
     "noise-not-secure": Refusal("the noise would be seeded, which protects no record", 'set privacy.noise = "secure"'),
     "private-model": Refusal(
         "the model is private, and no budget pays for measuring it on a node", "set evaluation.nodes = 0"

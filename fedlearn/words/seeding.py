@@ -68,7 +68,7 @@ def downlink_seed(seed: int, *, round_number: int) -> int:
 
 
 def rng_for(seed: int, *, purpose: str, round_number: int = 0, attempt: int = 0, node: int = 0) -> np.random.Generator:
-    """Return the generator of `seed_for`'s seed; the same arguments give the same numbers.
+    """Return a random generator for one purpose of one node in one round; the same arguments give the same numbers.
 
     >>> first, again = (rng_for(7, purpose="shuffle", node=3) for _ in range(2))
     >>> bool((first.integers(100, size=9) == again.integers(100, size=9)).all())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from typing import cast
 
 from flwr.app import Message, MetricRecord
 
@@ -44,11 +45,11 @@ def sound_answers(
     known = {metric.name: metric for metric in run.model_metrics.evaluated}
     sound = {place: reply for place, reply in replies.items() if reply.has_content()}
     wrong = {place: why for place, reply in sound.items() if (why := _why_not(reply, known, gate.max_examples))}
-    alike = Counter(frozenset(_metrics_of(reply)) for place, reply in sound.items() if place not in wrong).most_common(
-        1
-    )
-    for place, reply in sound.items():
-        if place not in wrong and _metrics_of(reply).keys() != alike[0][0]:
+    scores = {name for name, metric in known.items() if metric.is_score}  # a node may have none
+    named = {place: frozenset(_metrics_of(reply)) - scores for place, reply in sound.items() if place not in wrong}
+    alike = Counter(named.values()).most_common(1)
+    for place, names in named.items():
+        if names != alike[0][0]:
             wrong[place] = "wrong-metric: it has measured other things than most"
     claims = [
         NodeReport(place, Fate.REPORTED, wire.read_num_examples(reply.content))
@@ -61,6 +62,22 @@ def sound_answers(
         where = {"node": node, "partition": partitions.get(node, -1)}
         run.events.write("evaluation-refused", round=round_number, **where, reason=why)
     return {place: reply for place, reply in sound.items() if place not in wrong}
+
+
+def take_scores(run: ServerRun, replies: Sequence[Message]) -> dict[str, float]:
+    """Take the scores that not all nodes have out of their sound replies; return the mean of each over those that do.
+
+    A strategy averages only what all nodes have measured. The mean is weighted by examples, as that of a strategy.
+    """
+    records = [_metrics_of(reply) for reply in replies]
+    names = [metric.name for metric in run.model_metrics.evaluated if metric.is_score]
+    found: dict[str, float] = {}
+    for name in names:
+        has = [record for record in records if name in record]
+        if len(has) < len(records):
+            values = [(cast(float, record[wire.NUM_EXAMPLES]), cast(float, record.pop(name))) for record in has]
+            found |= {name: sum(n * each for n, each in values) / sum(n for n, _ in values)} if values else {}
+    return found
 
 
 def _why_not(reply: Message, known: Mapping[str, Metric], max_examples: int) -> str:

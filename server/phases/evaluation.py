@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from flwr.app import ConfigRecord, Message, MetricRecord
 
 from fedlearn import wire
 from fedlearn.models import NOTHING, Evaluation
-from fedlearn.models.loaded import dataset_of, evaluate_part
+from fedlearn.models.loaded import dataset_of, evaluate_part, scores_of_test_set
 from fedlearn.words.cohort import At, Member
 from fedlearn.words.metric import Measured
 from fedlearn.words.state import State
 from server.attempt import Reporting
-from server.phases.answers import answers_to, finite, sound_answers
+from server.phases.answers import answers_to, finite, sound_answers, take_scores
 from server.run import ServerRun
 
 PART = 1000  # test examples evaluated by one worker in one go
@@ -50,6 +51,9 @@ def _on_test_set(run: ServerRun, state: State) -> Evaluation:
     for part in run.exchange.compute(evaluate_part, state, parts, seconds=deadline):
         assert isinstance(part, Evaluation)
         total += part
+    if total.outputs:
+        (scores,) = run.exchange.compute(scores_of_test_set, {}, [(total.outputs,)], seconds=deadline)
+        total = replace(total, outputs=(), scores=scores)
     return total
 
 
@@ -62,8 +66,10 @@ def _through_nodes(run: ServerRun, state: State, reporting: Reporting, round_num
     replies = answers_to(run, [wire.with_ttl(message, deadline) for message in asked], deadline)
     partitions = {member.node_id: member.partition_id for member in members}
     sound = sound_answers(run, replies, partitions, round_number)
+    scores = take_scores(run, list(sound.values()))
     with run.draws.to_compute(run.strategy, "evaluate", At(round_number, 0)):
-        return run.strategy.aggregate_evaluate(round_number, list(sound.values())) or MetricRecord()
+        means = run.strategy.aggregate_evaluate(round_number, list(sound.values())) or MetricRecord()
+    return {**means, **scores}
 
 
 def _messages(run: ServerRun, state: State, cohort: Sequence[Member], *, round_number: int) -> list[Message]:

@@ -24,7 +24,7 @@ class Attempts:
         self.server = run
 
     def run(self) -> None:
-        """Commit every round that is still to come.
+        """Commit every round that is still to come, or as many as it takes to stop early.
 
         Raises
         ------
@@ -32,11 +32,14 @@ class Attempts:
             When a round has used up its attempts, or no node can ever report; what was committed before is stored, as
             far as ``rounds.store_every`` says.
         """
-        self.server.directory.fill()
-        first = len(self.server.store.history.rounds) + 1
-        for round_number in range(first, self.server.rounds.total + 1):
-            before = attempts_before(self.server, round_number) if round_number == first else 0
-            self._commit_round(round_number, before)
+        server = self.server
+        server.directory.fill()
+        first = len(server.store.history.rounds) + 1
+        for round_number in range(first, server.rounds.total + 1):
+            if server.stopping.reason:
+                server.events.write("stopped", round=round_number - 1, reason=server.stopping.reason)
+                break
+            self._commit_round(round_number, attempts_before(server, round_number) if round_number == first else 0)
         self.end()
         self.server.late.refuse()
         self.server.notices.clear()
@@ -46,7 +49,7 @@ class Attempts:
 
     def _commit_round(self, round_number: int, before: int = 0) -> None:
         rounds, events = self.server.rounds, self.server.events
-        number, most = before + 1, before + rounds.max_attempts
+        number, most, outcome = before + 1, before + rounds.max_attempts, ""
         while True:
             at = At(round_number, number)
             events.write("round-started", **at.where)
@@ -55,6 +58,12 @@ class Attempts:
                 return
             if failed.raised_alike and not self.server.store.history.rounds:
                 raise RunFailed(f"every node fails alike, and none has ever reported: {failed.reason}")
+            if failed.outcome and failed.outcome == outcome:
+                raise RunFailed(
+                    f"round {round_number} was tried twice by the same nodes, which reported the same: it can never be "
+                    f"committed; reason: {failed.reason}"
+                )
+            outcome = failed.outcome
             if failed.is_judged_anew and most == before + rounds.max_attempts:
                 most += 1  # once in a round, and at once: it was no fault of the nodes whose reports were sound
             elif number == most:

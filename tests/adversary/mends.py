@@ -706,8 +706,8 @@ MENDS = (
         f"{AXES}::test_no_error_of_what_may_be_logits_chooses_the_best_round",
     ),
     Mend(
-        "J7", "fedlearn/models/torch_model.py",
-        "if _has_nan(outputs):", "if outputs is None:",
+        "J7", "fedlearn/models/evaluating.py",
+        "if has_nan(outputs):", "if outputs is None:",
         f"{AXES}::test_nan_is_no_answer",
     ),
     Mend(
@@ -722,7 +722,7 @@ MENDS = (
     ),
     Mend(
         "J9", "fedlearn/models/notes.py",
-        "        yield from _not_called(model.module)\n", "        pass\n",
+        "    yield from _hooks(model, learner)\n", "",
         f"{NOTES}::test_hooks_that_are_not_called_are_said",
     ),
     Mend(
@@ -771,7 +771,7 @@ MENDS = (
     ),
     Mend(
         "K2", "fedlearn/models/torch_model.py",
-        "return seeded_globals(seed, self.beside.generators) if self.beside.is_foreign else nullcontext()",
+        "return seeded_globals(self._seed, self.beside.generators) if is_foreign else nullcontext()",
         "return nullcontext()",
         "unit/models/test_states.py::test_what_a_module_draws_is_the_same_in_each_process",
     ),

@@ -49,6 +49,7 @@ PLACES = {  # distribution of an extra -> where it may be imported
     "psutil": ("experiments/speed/",),
     "ray": ("fedlearn/engine/ray_runtime/", "experiments/speed/"),
     "tensorboard": ("fedlearn/report/listeners/tensorboard.py",),
+    "wandb": ("fedlearn/report/listeners/weights_and_biases.py",),
 }
 
 

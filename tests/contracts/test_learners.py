@@ -27,6 +27,7 @@ SETTINGS = {
 }  # fmt: skip
 FITTING = {
     "sgd": "cnn",
+    "lightning": f"{images.__name__}:Lit",
     "tree": "dp-forest",
     "sums": "dp-naive-bayes",
 }  # learner -> a model that it can improve; any other: a torch module

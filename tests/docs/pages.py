@@ -17,7 +17,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -40,7 +40,7 @@ def says(page: Path, word: str) -> bool:
     return re.search(rf"\A---\n(?:.*\n)*?{word}: true\n", page.read_text(encoding="utf-8")) is not None
 
 
-def program(text: str) -> str:
+def program(text: str, kinds: Collection[str] = ()) -> str:
     """Return one script that does what the blocks of a page say; empty if it has none to run.
 
     Raises
@@ -49,6 +49,7 @@ def program(text: str) -> str:
         If a block is of a kind that nobody runs: it would never be found to be wrong.
     """
     fences = [token for token in MarkdownIt().parse(text) if token.type == "fence"]
+    fences = [block for block in fences if not kinds or block.info.strip() in kinds]
     steps = [(block.info.strip(), step) for block in fences if (step := _step(block))]
     last = max((place for place, (kind, _) in enumerate(steps) if kind == "python"), default=-1)
     lines = [f"print({LAST!r}, end='', flush=True)\n" * (place == last) + step for place, (_, step) in enumerate(steps)]
@@ -76,13 +77,23 @@ def files_of(text: str) -> dict[str, str]:
     return {block.partition("\n")[0]: block.partition("\n\n")[2].partition("\n```")[0] for block in blocks}
 
 
-def run(page: Path, folder: Path, *, python: str = sys.executable, root: str = str(ROOT), seconds: float = 900) -> str:
+def run(
+    page: Path,
+    folder: Path,
+    *,
+    python: str = sys.executable,
+    root: str = str(ROOT),
+    seconds: float = 900,
+    kinds: Collection[str] = (),
+) -> str:
     """Run all blocks of a page in a folder, and return what its last python block has printed.
 
     Parameters
     ----------
     python, root
         The interpreter, and what is put on its path; empty where fedlearn is installed in it.
+    kinds
+        Of the blocks that are run; unless given, all.
 
     Raises
     ------
@@ -90,7 +101,7 @@ def run(page: Path, folder: Path, *, python: str = sys.executable, root: str = s
         With the end of what it printed, where a block fails.
     """
     script = folder / "page.py"
-    script.write_text(program(page.read_text(encoding="utf-8")), encoding="utf-8")
+    script.write_text(program(page.read_text(encoding="utf-8"), kinds), encoding="utf-8")
     done = subprocess.run(
         [python, script.name],
         cwd=folder,

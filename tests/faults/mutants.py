@@ -124,7 +124,7 @@ MUTANTS = (
     Mutant("old state removed first", "fedlearn/runs/checkpoint.py",
            ").with_memories(memories)\n", ").with_memories(memories)\n        clear(self.folder, manifest.files)\n"),
     Mutant("any measure averaged", "server/phases/answers.py", "sound.items() if (why := _why_not(", "sound.items() if False and (why := _why_not("),
-    Mutant("other things measured", "server/phases/answers.py", "_metrics_of(reply).keys() != alike[0][0]", "False"),
+    Mutant("other things measured", "server/phases/answers.py", "names != alike[0][0]", "False"),
     Mutant("late measure counts", "server/phases/answers.py", "    until = run.clock.now() + deadline\n", "    until = run.clock.now() + 2 * deadline\n"),
     Mutant("second measure counts", "server/phases/answers.py", "in pending.arrivals() if not again}", "in pending.arrivals()}"),
     Mutant("silent ones measure", "server/phases/evaluation.py", "if message.metadata.dst_node_id in answered]", "if True]"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -42,3 +43,19 @@ class WithDropout(Small):
     def forward(self, x: Tensor) -> Tensor:
         """Return logits."""
         return super().forward(functional.dropout(x, 0.5, self.training))
+
+
+class Lit(Small):
+    """The same with the hooks of a LightningModule, as its authors would write them."""
+
+    def training_step(self, batch, batch_idx):
+        images, labels = batch
+        loss = functional.cross_entropy(self(images), labels, label_smoothing=0.1)
+        self.log("train_loss", loss)
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+    def log(self, name, value):
+        pass

@@ -30,6 +30,14 @@ class ModelSettings(Settings):
             "Objective; empty takes what goes with the data."
         ),
     )
+    initial: Annotated[str, Flag("--from", "RUN", Panel.LEARNING, is_last=True), AlsoCalled({"warm_start"})] = Field(
+        default="",
+        description=(
+            "The state before round 1 of a torch module: the final model of a run, by its folder, or a .safetensors or "
+            ".pt file of a state_dict. Data, strategy and codec may be others. Empty: the module's own."
+        ),
+    )
+    initial_sha256: str = Field(default="", description="Set by the program: that of the file of model.initial.")
     options: Options = Field(
         default="",
         description=(
@@ -46,9 +54,29 @@ class TrainingSettings(Settings):
         default="",
         description="What improves the state on a node: {names}, or module:Class; empty takes the model's own.",
     )
+    baseline: Annotated[
+        Literal["none", "central", "local"],
+        Flag("--baseline", "WHICH", Panel.LEARNING),
+        AlsoCalled({"centralized", "local_only", "clients_only"}),
+        ReadBy.TORCH,
+    ] = Field(
+        default="none",
+        description=(
+            "What the federation of these settings is compared with, in a simulation. central: one node with all "
+            "examples. local: each node alone, scores are means over the nodes' models. Each example is looked at as "
+            "often as in the federation on average, in as many rounds. none: the federation."
+        ),
+    )
     local_epochs: Annotated[
         int, Field(ge=1), Flag("--local-epochs", "N", Panel.LEARNING), AlsoCalled({"epochs"}), ReadBy.TORCH
     ] = Field(default=5, description="Passes over the node's examples in one round.")
+    passes: Annotated[NonNegative, ReadBy.TORCH] = Field(
+        default=0.0,
+        description=(
+            "Set by the program for a baseline: passes over a node's examples in one round, a share of local_epochs, "
+            "down to whole steps but no less than one; 0: local_epochs."
+        ),
+    )
     batch_size: Annotated[
         int, Field(ge=1), Flag("--batch-size", "N", Panel.LEARNING), AlsoCalled({"batch"}), ReadBy.TORCH
     ] = Field(default=100, description="Examples in one SGD step.")

@@ -1,4 +1,4 @@
-"""Settings of rounds: their three phases, and when the state is evaluated."""
+"""Settings of rounds: their three phases, when the state is evaluated, and when the run ends before its last round."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedlearn.config.fields import NonNegative, Options, Seconds, Settings, Share
+from fedlearn.config.fields import MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 
 
@@ -71,6 +71,13 @@ class RoundSettings(Settings):
             " whose nodes pay for what they publish are stored after every round."
         ),
     )
+    keep_every: Annotated[int, Field(ge=0), FreeToChange()] = Field(
+        default=0,
+        description=(
+            "Rounds between the models that stay in the run folder, as models/round-000010.safetensors; 0 keeps the "
+            "last and the best model alone."
+        ),
+    )
 
 
 class EvaluationSettings(Settings):
@@ -89,4 +96,53 @@ class EvaluationSettings(Settings):
             " metrics.csv); those of the cohort then measure before and after they train. As many as there are: all. "
             "0: none."
         ),
+    )
+    scores: Names = Field(
+        default="",
+        description=(
+            "What is measured on all outputs at once, on the server and on nodes: a list of scikit-learn's scorers and "
+            "metrics, as f1_macro and roc_auc, of module:name of a function (outputs, targets) or a metric of "
+            'torchmetrics, or {"module:name" = {OPTION = VALUE}}. The first that says which values are better finds '
+            "the best round."
+        ),
+    )
+    scores_mb: Annotated[int, Field(ge=1), FreeToChange()] = Field(
+        default=500,
+        description=(
+            "Most MB that the outputs of a set may take where evaluation.scores need them all: rows x outputs x 4 "
+            "bytes, in each process that measures; computing takes 4 to 12 times as much for a moment. More is refused."
+        ),
+    )
+
+
+class StopSettings(Settings):
+    """Settings of early stopping: a run ends before ``rounds.total`` by one metric of its rounds."""
+
+    metric: Annotated[str, FreeToChange()] = Field(
+        default="",
+        description=(
+            "The metric by which the run stops early, a column of metrics.csv; empty takes the headline metric, by "
+            "which the best round is found."
+        ),
+    )
+    target: Annotated[
+        MaybeNumber, Flag("--target", "X", Panel.ROUNDS), AlsoCalled({"target", "target_accuracy"}), FreeToChange()
+    ] = Field(
+        default="", description="Stop after the first round in which stop.metric reaches this value; empty: none."
+    )
+    patience: Annotated[
+        int,
+        Field(ge=0),
+        Flag("--patience", "N", Panel.ROUNDS),
+        AlsoCalled({"patience", "early_stop", "early_stopping"}),
+        FreeToChange(),
+    ] = Field(
+        default=0,
+        description=(
+            "Stop after the first evaluated round that lies this many rounds or more behind the last improvement of "
+            "stop.metric; 0: never."
+        ),
+    )
+    least_improvement: Annotated[NonNegative, FreeToChange()] = Field(
+        default=0.0, description="By how much stop.metric must get better for it to count as an improvement."
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedlearn.data.base import DataSpec
+from fedlearn.models.scores.predictions import Predictions
 from fedlearn.words.metrics import Metrics
 
 Loss = Callable[[Any, Tensor], Tensor]
@@ -50,6 +51,19 @@ class Objective:
     def measure(self, outputs: Any, targets: Tensor) -> dict[str, float]:
         """Return the sum over the batch of each metric that `metrics` lists as evaluated."""
         raise NotImplementedError(f"{type(self).__name__} measures nothing")
+
+    def score(self, outputs: Any, targets: Tensor) -> dict[str, float]:
+        """Return metrics of all outputs of a set at once, which are no sums over examples, as AUROC; by default none.
+
+        Each is declared in `metrics` as evaluated, with ``is_score=True``. Outputs are those of all batches, joined;
+        targets are as `loss` gets them. A score that is not defined is left out, or NaN. Where nodes measure, each
+        scores its own examples, and the mean is that of the nodes which have the score, weighted by their examples.
+        """
+        return {}
+
+    def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
+        """Return the predictions for the scores of libraries; None where the outputs are none that are known."""
+        return None
 
     def confusion(self, outputs: Any, targets: Tensor) -> NDArray[np.int64] | None:
         """Return the confusion matrix of the batch, (K, K), true classes by predicted ones; None without one."""

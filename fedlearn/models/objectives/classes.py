@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from fedlearn.models.axes import class_axes, logits_of, wrong_shape
+from fedlearn.models.axes import class_axes, logits_of, named_logits, wrong_shape
 from fedlearn.models.base import confusion_of
 from fedlearn.models.objectives.base import Objective, no_tensor
+from fedlearn.models.objectives.losses import CROSS_ENTROPIES, is_one_of
+from fedlearn.models.scores.predictions import Predictions, of_classes
 from fedlearn.words.metric import ACCURACY, LOSS
 from fedlearn.words.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
 
@@ -36,7 +38,7 @@ class Classification(Objective):
 
     def why_not(self, outputs: Any, targets: Tensor) -> str:
         """Return what is wrong with the outputs: their shape, or fewer logits than classes; empty if nothing is."""
-        logits = logits_of(outputs) if self.has_own_loss else outputs
+        logits = logits_of(outputs) if self.has_own_loss else named_logits(outputs)
         if not isinstance(logits, Tensor):
             return "" if self.has_own_loss else no_tensor(outputs)
         axes = class_axes(logits.shape, targets.shape, self.spec.classes)
@@ -53,19 +55,25 @@ class Classification(Objective):
     def loss(self, outputs: Any, targets: Tensor) -> Tensor:
         """Return the mean cross-entropy."""
         if self.own_loss is not None:
-            return self.own_loss(outputs, targets)
-        return functional.cross_entropy(*self._flat(outputs, targets))
+            takes_logits = is_one_of(CROSS_ENTROPIES, self.own_loss)
+            return self.own_loss(named_logits(outputs) if takes_logits else outputs, targets)
+        return functional.cross_entropy(*self._flat(named_logits(outputs), targets))
 
     def measure(self, outputs: Any, targets: Tensor) -> dict[str, float]:
         """Return the sums of loss and right answers; of an example with several labels, their means count."""
-        own = {} if self.own_loss is None else {LOSS.name: self.own_loss(outputs, targets).item() * len(targets)}
-        logits = self._logits(outputs, targets) if self.has_own_loss else outputs
+        own = {} if self.own_loss is None else {LOSS.name: self.loss(outputs, targets).item() * len(targets)}
+        logits = self._logits(outputs, targets) if self.has_own_loss else named_logits(outputs)
         if logits is None:
             return own
         labels_each = targets.numel() // len(targets)
         logits, labels = self._flat(logits, targets)
         loss = own or {LOSS.name: functional.cross_entropy(logits, labels, reduction="sum").item() / labels_each}
         return {**loss, ACCURACY.name: int((logits.argmax(1) == labels).sum()) / labels_each}
+
+    def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
+        """Return classes and probabilities of all examples and places; None where the outputs are no logits."""
+        logits = self._logits(outputs, targets)
+        return None if logits is None else of_classes(*self._flat(logits, targets), self.spec.classes)
 
     def confusion(self, outputs: Any, targets: Tensor) -> NDArray[np.int64] | None:
         """Return the confusion matrix; None for tokens, and where an example does not have exactly one label."""

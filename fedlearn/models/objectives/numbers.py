@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedlearn.data.base import DataSpec
-from fedlearn.models.axes import are_alike, learns_images, wrong_shape
+from fedlearn.models.axes import are_alike, learns_images, named_logits, wrong_shape
 from fedlearn.models.objectives.base import Loss, Objective, no_tensor
 from fedlearn.models.objectives.losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of
+from fedlearn.models.scores.predictions import Predictions, of_labels, of_numbers
 from fedlearn.words.metric import ACCURACY, ALL_RIGHT, LOSS, MAE, MSE
 from fedlearn.words.metrics import LABELS, NEURAL_REGRESSOR, Metrics
 
@@ -43,7 +44,7 @@ class Regression(Objective):
         """Return what is wrong with the shape of the outputs; axes of length 1 make no difference."""
         if self.takes_any or type(self).loss is not Regression.loss:
             return ""
-        return _why_not_alike(outputs, targets)
+        return _why_not_alike(named_logits(outputs), targets)
 
     def metrics_of(self, outputs: Any, targets: Tensor) -> Metrics:
         """Return the metrics; only the loss where the user has an own loss and the outputs have another shape."""
@@ -62,6 +63,12 @@ class Regression(Objective):
             return own
         error = (_shaped(outputs, targets) - targets).reshape(len(targets), -1).double() * self.unit
         return {**own, MAE.name: error.abs().mean(1).sum().item(), MSE.name: error.square().mean(1).sum().item()}
+
+    def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
+        """Return the numbers in the unit of the targets; None where the outputs have another shape."""
+        if self.takes_any and _why_not_alike(outputs, targets):
+            return None
+        return of_numbers(_shaped(outputs, targets), targets, center=self.center, unit=self.unit)
 
 
 class Labels(Objective):
@@ -86,7 +93,7 @@ class Labels(Objective):
 
     def why_not(self, outputs: Any, targets: Tensor) -> str:
         """Return what is wrong with the shape of the outputs; axes of length 1 make no difference."""
-        return _why_not_alike(outputs, targets)
+        return _why_not_alike(named_logits(outputs), targets)
 
     def loss(self, outputs: Any, targets: Tensor) -> Tensor:
         """Return the mean binary cross-entropy."""
@@ -102,6 +109,10 @@ class Labels(Objective):
             ALL_RIGHT.name: int(right.all(1).sum()),
         }
 
+    def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
+        """Return labels and their probabilities."""
+        return of_labels(_shaped(outputs, targets), targets, self.threshold)
+
 
 def _why_not_alike(outputs: Any, targets: Tensor) -> str:
     if not isinstance(outputs, Tensor):
@@ -109,10 +120,11 @@ def _why_not_alike(outputs: Any, targets: Tensor) -> str:
     return "" if are_alike(outputs.shape, targets.shape) else wrong_shape(outputs, targets, targets.shape)
 
 
-def _shaped(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return outputs in the shape of the targets; raise ValueError where they do not fit."""
-    if outputs.shape == targets.shape:
+def _shaped(outputs: Any, targets: Tensor) -> Tensor:
+    """Return outputs, or the logits in them, in the shape of the targets; raise ValueError where they do not fit."""
+    outputs = named_logits(outputs)
+    if isinstance(outputs, Tensor) and outputs.shape == targets.shape:
         return outputs
     if why_not := _why_not_alike(outputs, targets):
         raise ValueError(why_not)
-    return outputs.reshape(targets.shape)
+    return outputs.reshape(targets.shape)  # type: ignore[no-any-return]

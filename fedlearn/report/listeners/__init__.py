@@ -1,6 +1,7 @@
-"""Pass the events of a run to tools for watching experiments, for ``--log NAME``.
+"""Pass the events of a run to tools for watching experiments, for ``--log NAME`` and the `log` of `fedlearn.run`.
 
-A listener follows the log in a thread of its own. An error in it is logged once and never stops the run.
+A listener is made when the run folder is there and nothing in it is written yet, so it may open files there. It follows
+the log in a thread of its own. An error in it is logged once and never stops the run.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Protocol
 from fedlearn import plugins
 from fedlearn.config import RunConfig
 from fedlearn.plugging.registry import Registry, call_plugin
+from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import Event, following
 from fedlearn.words.cohort import Fate
+from fedlearn.words.errors import UsageError, quoted
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,8 @@ class Listener(Protocol):
 
 
 MakeListener = Callable[[Path, RunConfig], Listener]
+Named = str | MakeListener | Listener
+"""A listener by its name in the table or its ``module:Class``; what makes one, as its class; or one that is made."""
 
 
 def scalars_of(event: Event) -> dict[str, float]:
@@ -61,22 +66,39 @@ def _tag(name: str) -> str:
 
 
 @contextmanager
-def listened(names: Sequence[str], events: Path, config: RunConfig) -> Iterator[None]:
-    """Let listeners follow a run's log as long as the block lasts.
+def listened(listeners: Sequence[Named], folder: RunFolder, config: RunConfig) -> Iterator[None]:
+    """Let listeners follow a run's log as long as the block lasts; the run folder is made before them.
 
     Raises
     ------
     UsageError
-        Before the block, if a listener does not exist or its package is not installed.
+        Before the block, if a listener does not exist, its package is not installed, or the folder cannot be made.
     """
-    begin = events.stat().st_size if events.exists() else 0
+    begin = folder.events.stat().st_size if folder.events.exists() else 0
     with ExitStack() as stack:
-        for name in dict.fromkeys(names):
-            make: MakeListener = LISTENERS.load(name)
-            careful = _Careful(name, call_plugin("--log", name, make, events.parent, config))
+        for given in (each for place, each in enumerate(listeners) if each not in listeners[:place]):
+            folder.make()
+            name = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
+            careful = _Careful(name, _made(given, name, folder.path, config))
             stack.callback(careful.close)
-            stack.enter_context(following(events, begin, careful.take))
+            stack.enter_context(following(folder.events, begin, careful.take))
         yield
+
+
+def _made(given: Named, name: str, folder: Path, config: RunConfig) -> Listener:
+    """Return a listener: the one that is given, or the one that is made for this run."""
+    is_made = not isinstance(given, str | type) and hasattr(given, "take")
+    if not is_made:
+        make = LISTENERS.load(given) if isinstance(given, str) else given
+        if not callable(make):
+            raise UsageError(
+                f"log: {quoted(given)} is no listener: give a name, a class, or an object with take(event)"
+            )
+        given = call_plugin("--log", name, make, folder, config)
+    if lacks := [method for method in ("take", "close") if not callable(getattr(given, method, None))]:
+        raise UsageError(f"--log {name}: {quoted(given)} has no {lacks[0]}: a listener has take(event) and close()")
+    listener: Listener = given  # type: ignore[assignment]
+    return listener
 
 
 class _Careful:

@@ -46,3 +46,16 @@ def test_a_look_at_a_spoiled_file_is_one_line_at_once(tmp_path, look, spoiled):
     with pytest.raises(UsageError) as error:
         getattr(run, look)
     assert path.name in str(error.value) and "\n" not in str(error.value)
+
+
+def test_model_of_a_round_that_has_not_stayed_is_one_line(tmp_path):
+    (tmp_path / "settings.toml").write_text("clients = 3\n")
+    (tmp_path / "models").mkdir()
+    for name in ("round-000004.safetensors", "round-000002.safetensors", "round-x.safetensors", "mine.txt"):
+        (tmp_path / "models" / name).write_bytes(b"")
+    run = fedlearn.load(tmp_path)
+    assert run.kept_rounds == [2, 4]
+    with pytest.raises(UsageError, match=r"round 3: .*those of 2, 4 have: rounds.keep_every = K"):
+        run.state_of(3)
+    with pytest.raises(UsageError, match=r"round-000002.safetensors: it is not what was written"):
+        run.model(round_number=2)

@@ -12,14 +12,15 @@ from client.fits import PERSONAL, Fits
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from client.memory import NodeMemory
-from client.memory_file import memory_at_home
+from client.policy import refused
 from client.visit import Visit
 from fedlearn import flower
 from fedlearn.config import config_from, to_flower
 from fedlearn.config.policy import SIMULATED
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import SettingError, UsageError
+from fedlearn.words.errors import SettingError
+from fedlearn.words.refusals import word_for
 from server.fitting import check_parcels
 from strategies.fedavg import FedAvg
 
@@ -109,12 +110,10 @@ def test_strategy_that_asks_for_more_than_the_state_is_refused(monkeypatch):
 
 def test_node_of_a_network_without_a_folder_for_its_memory_says_so():
     message = flower.received(RecordDict(), node_id=7, message_type="train", message_id="1", ttl=60.0)
-    settings = to_flower(config_from({"training.personal": "norm"}))
 
-    def visit(**node_config):
-        return Visit.of(message, Context(1, 7, {"partition-id": 3, **node_config}, RecordDict(), settings))
+    def word(personal, **node_config):
+        settings = to_flower(config_from({"training.personal": personal}))
+        return refused(Visit.of(message, Context(1, 7, {"partition-id": 3, **node_config}, RecordDict(), settings)))
 
-    with memory_at_home(visit(**{SIMULATED: True})):
-        pass
-    with pytest.raises(UsageError, match="start it with --memory FOLDER"), memory_at_home(visit()):
-        pass
+    assert word("norm") == "no-memory-folder" == word_for(word("norm"))
+    assert word("norm", memory="/memory") == word("norm", **{SIMULATED: True}) == word("") == ""

@@ -16,7 +16,8 @@ VALUES = {
     "data.partition": "shard", "model.name": "cnn-large", "training.local_epochs": 2, "training.batch_size": 11,
     "privacy.epsilon": 0.5, "training.lr": 0.25, "compression.codec": "drop", "compression.keep_ratio": 0.3,
     "compression.send": "update", "strategy.name": "median", "engine.name": "inline", "engine.workers": 2,
-    "devices.name": "phones",
+    "devices.name": "phones", "stop.target": "0.9", "stop.patience": 3, "training.baseline": "local",
+    "model.initial": "/another/run",
     "out": "/a/run",
 }  # fmt: skip
 

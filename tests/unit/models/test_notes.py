@@ -23,11 +23,11 @@ LABELED = from_arrays(RNG.random((200, 4), np.float32), (RNG.random((200, 3)) > 
 TEXTS = from_arrays(RNG.integers(0, 5, (40, 7)), RNG.integers(0, 5, (40, 7)), vocabulary=5, classes=5)
 
 
-def notes(build, data=ROWS, loss=None, *, is_ours=True):
+def notes(build, data=ROWS, loss=None, *, learner="sgd"):
     torch.manual_seed(1)
     model = TorchModel(build, data.spec, objective_for(data.spec, loss) if loss else None)
     outputs = model.try_step(data.test.at(slice(0, 2)))
-    return list(notes_on(model, data.test.at(slice(0, 32)), outputs, is_ours=is_ours))
+    return list(notes_on(model, data.test.at(slice(0, 32)), outputs, learner=learner))
 
 
 def linear(*last):
@@ -52,8 +52,24 @@ def test_hooks_that_are_not_called_are_said():
     assert notes(LitToo)[0].startswith("LitToo has training_step and configure_optimizers, which are not called")
 
 
+class LitWhole(LitToo):
+    def validation_step(self, batch, batch_idx):
+        raise AssertionError("it is not called")
+
+    def on_train_epoch_end(self):
+        raise AssertionError("it is not called")
+
+
+def test_hooks_that_are_called_are_said_with_those_that_are_not():
+    (note,) = notes(LitWhole, learner="lightning")
+    assert note.startswith(
+        "LitWhole is trained by its training_step and configure_optimizers; training.lr, optimizer, "
+    )
+    assert "not called: self.log, on_train_epoch_end, validation_step; it is measured by its forward" in note
+
+
 def test_learner_of_ones_own_may_call_them():
-    assert not notes(Lit, is_ours=False)
+    assert not notes(Lit, learner="mine:Own")
 
 
 @pytest.mark.parametrize("loss", [None, functional.cross_entropy, nn.CrossEntropyLoss])

@@ -19,6 +19,14 @@ def test_only_what_differs_is_named_and_the_seed_comes_last(stored):
     assert differing(runs) == ["compression.codec", "seed"]
 
 
+def test_baseline_differs_by_being_one_and_not_by_what_follows_from_it(stored):
+    federation = {"clients": 100, "rounds.cohort": 20, "data.partition": "dirichlet", **DROP}
+    central = {"training.baseline": "central", "clients": 1, "rounds.cohort": 0, "training.passes": 1.0}
+    runs = [stored("a", settings={**federation, "training.baseline": "none"}), stored("b", settings=central)]
+    assert differing(runs) == ["training.baseline"]
+    assert differing([*runs, stored("c", settings={**federation, "clients": 50})]) == ["clients", "training.baseline"]
+
+
 def test_runs_that_differ_by_their_seed_are_one_point(stored):
     runs = [
         stored(f"{codec}-{seed}", settings={"compression.codec": codec, "seed": seed}, rows=rows_of([accuracy]))

@@ -35,14 +35,14 @@ def view_of(measured, plain_bytes):
             NEURAL,
             1000,
             "round=1/4 reported=2/2 failed=2 refused=2 late=2 train_loss=1.5000 loss=1.2500 accuracy=- bytes_up=500 "
-            "compression_ratio=4.00 seconds=6.00",
+            "compression_ratio=4.00 seconds=6.00 left=0:03",
         ),
         (
             FOREST,
             0,
             "round=1/4 reported=2/2 failed=2 refused=2 late=2 epsilon=1.0000 (spent per record) "
             "mae=63283.9 mae_scaled=0.1305 "
-            "bytes_up=500 seconds=6.00",
+            "bytes_up=500 seconds=6.00 left=0:03",
         ),
     ],
 )
@@ -65,14 +65,18 @@ def test_the_drawing_has_a_column_for_each(measured, plain_bytes, titles):
     assert ("smaller" in header) == bool(plain_bytes)
 
 
+def lines_of(view, width=120):
+    console = Console(file=io.StringIO(), width=width)
+    console.print(drawing(view, 2.0))
+    return console.file.getvalue().rstrip("\n").split("\n")
+
+
 def lines_at(width, measured=NEURAL):
     view, row = view_of(measured, 1000)
     for number in range(2, 5):
         view.take({**row, "round": number, "bytes_up": 1_250_000 * number})
     view.take({"time": 1.0, "event": "configured", "cohort": 20, "round": 4, "attempt": 1})
-    console = Console(file=io.StringIO(), width=width)
-    console.print(drawing(view, 2.0))
-    return console.file.getvalue().rstrip("\n").split("\n")
+    return lines_of(view, width)
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 120])
@@ -96,3 +100,20 @@ def test_of_asynchronous_rounds_what_has_come_is_shown_beside_what_is_wanted():
     view.take({"event": "configured", "round": 2, "attempt": 1, "cohort": 1, "bytes": 10})  # one node was replaced
     view.take({"event": "reported", "round": 1, "attempt": 1, "node": 3})
     assert (view.phase, view.cohort, view.nodes["reported"]) == ("reporting", 5, 1)
+
+
+def test_long_run_says_how_long_it_still_takes():
+    view, row = view_of(NEURAL, 1000)
+    view.about["rounds"] = 7201
+    assert plain_line(view, row).endswith(" left=2:00:00")
+    console = Console(file=io.StringIO(), width=120)
+    console.print(drawing(view, 1.0))
+    assert "ETA 2:00:00" in console.file.getvalue()
+    view.take({**row, "round": 7201})
+    assert " left=" not in plain_line(view, {**row, "round": 7201})
+
+
+def test_early_stop_is_shown_with_its_reason():
+    view, _ = view_of(NEURAL, 1000)
+    view.take({"time": 2.0, "event": "stopped", "round": 1, "reason": "accuracy 0.9 has reached stop.target = 0.9"})
+    assert lines_of(view)[-1] == "stopped early in round 1 because accuracy 0.9 has reached stop.target = 0.9"

@@ -20,7 +20,7 @@ from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import EventLog
 from fedlearn.words.clock import ManualClock
-from fedlearn.words.metrics import NEURAL_CLASSIFIER
+from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.words.seeding import report_seed
 from server.app import with_columns
 from server.exchange import Exchange
@@ -208,7 +208,7 @@ class Scene:
 
     def __init__(
         self, folder: Path, nodes: Mapping[int, Node], *, strategy: Any = None,
-        grid: type[ScriptedGrid] = ScriptedGrid, **settings: Any,
+        grid: type[ScriptedGrid] = ScriptedGrid, metrics: Metrics = NEURAL_CLASSIFIER, **settings: Any,
     ) -> None:  # fmt: skip
         self.clock = ManualClock()
         self.grid = grid(self.clock, nodes)
@@ -216,7 +216,7 @@ class Scene:
         folder.mkdir(parents=True, exist_ok=True)
         self.config = config_of(len(nodes), settings)
         added = metrics_of(load_schedule(self.config))
-        self.store = RunStore(folder, with_columns(NEURAL_CLASSIFIER, added, on_nodes=False))
+        self.store = RunStore(folder, with_columns(metrics, added, on_nodes=False))
         self.store.begin(STATE)
         self.log = EventLog(self.folder.events)
         self.strategy = strategy or FedAvg()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fedlearn.data.cifar10 import SPEC
@@ -10,7 +12,7 @@ from fedlearn.models.presets import settings_from
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.words.state import UpdateKind
-from server.fitting import check_fitting, check_parcels, check_trust
+from server.fitting import check_baseline, check_fitting, check_parcels, check_trust
 from strategies import load_strategy
 from strategies.fedavg import FedAvg
 
@@ -150,3 +152,12 @@ def test_distributed_noise_is_seeded_until_there_is_secure_aggregation():
 
 def test_models_of_no_sums_do_not_care():
     check_trust(settings_from({"model.name": "dp-forest", "privacy.trust": "distributed"}), is_virtual=False)
+
+
+def test_baseline_of_real_or_private_nodes_is_refused():
+    config = settings_from({"training.baseline": "local"})
+    check_baseline(config, CNN, is_virtual=True)
+    with pytest.raises(SettingError, match=r"^training.baseline = 'local': a baseline is made in a simulation"):
+        check_baseline(config, CNN, is_virtual=False)
+    with pytest.raises(SettingError, match="no budget pays"):
+        check_baseline(config, replace(CNN, is_private=True), is_virtual=True)

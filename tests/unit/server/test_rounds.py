@@ -11,6 +11,8 @@ from fedlearn.flower import ErrorCode
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.words.cohort import needed_of
 from fedlearn.words.errors import RunFailed
+from fedlearn.words.metric import Metric
+from fedlearn.words.metrics import NEURAL_CLASSIFIER
 from server.schedules.synchronous import Synchronous
 from tests.oracles import averaging
 from tests.unit.server.scripted import STATE, NetworkGrid, Node, honest_content, trained
@@ -540,9 +542,65 @@ def test_one_bad_evaluation_neither_ends_the_run_nor_spoils_the_mean(scene, metr
     assert (record.measured["loss"], record.measured["accuracy"]) == (1.0, 0.5)
 
 
+AUC = Metric("auc", better="up", headline=True, low=0, high=1, is_score=True)
+SCORED = NEURAL_CLASSIFIER.with_scores([AUC])
+
+
+def scoring(**metrics):
+    return {"metrics": {"loss": 1.0, "accuracy": 0.5, **metrics}}
+
+
+def test_score_that_some_nodes_lack_is_the_mean_of_those_that_have_it(scene):
+    nodes = {10: Node(0, **scoring(auc=0.9), evaluated=30), 11: Node(1, **scoring(auc=0.5)), 12: Node(2, **scoring())}
+    run = scene(nodes, metrics=SCORED, evaluation={"where": "nodes"}).run()
+    assert run.store.history.rounds[0].measured == {"auc": 0.8, "loss": 1.0, "accuracy": 0.5, "train_loss": 0.5}
+    assert run.store.history.best.measured["auc"] == 0.8 and not run.events("evaluation-refused")
+
+
+def test_score_that_no_node_has_is_missing(scene):
+    run = scene(
+        {10: Node(0, **scoring()), 11: Node(1, **scoring())}, metrics=SCORED, evaluation={"where": "nodes"}
+    ).run()
+    assert run.store.history.rounds[0].measured["auc"] is None
+
+
+@pytest.mark.parametrize("claim", [7.0, -1.0, float("nan"), [0.9]])
+def test_score_outside_of_its_range_is_named_and_not_counted(scene, claim):
+    nodes = {10: Node(0, **scoring(auc=0.7)), 11: Node(1, **scoring(auc=claim)), 12: Node(2, **scoring())}
+    run = scene(nodes, metrics=SCORED, evaluation={"where": "nodes"}).run()
+    assert run.store.history.rounds[0].measured["auc"] == 0.7
+    assert run.reasons("evaluation-refused").keys() == {11}
+
+
 def test_a_selection_that_is_cancelled_tells_all_that_had_said_ready(scene):
     nodes = nodes_of(4, n3=Node(3, ready_after=None))
     run = scene(nodes, rounds={"minimum_ready": 1.0, "max_attempts": 2, "selection_window": 5.0})
     with pytest.raises(RunFailed):
         run.run()
     assert sorted(run.grid.told) == [(n, "cancelled", 1, attempt) for n in (10, 11, 12) for attempt in (1, 2)]
+
+
+# --- what another attempt would not change ----------------------------------------------------------------------------
+
+
+def diverging(message, node):
+    """A report that holds NaN, as of a node whose training has diverged; the gate refuses it."""
+    content = honest_content(message, node.partition_id)
+    content["arrays"] = wire.pack_arrays({**STATE, "w": np.full((2, 3), np.nan, np.float32)})
+    wire.seal(content)
+    return [content]
+
+
+def test_round_in_which_the_same_nodes_report_the_same_is_tried_twice(scene):
+    nodes = {10 + partition: Node(partition, report=diverging) for partition in range(3)}
+    run = scene(nodes, rounds={"total": 1, "max_attempts": 5})
+    with pytest.raises(RunFailed, match="round 1 was tried twice by the same nodes, which reported the same"):
+        run.run()
+    assert len(run.events("round-started")) == 2
+
+
+def test_round_in_which_a_node_fails_is_tried_on(scene):
+    nodes = {10 + partition: Node(partition, report=diverging) for partition in range(3)}
+    run = scene({**nodes, 10: Node(0, failing="no memory")}, rounds={"total": 1, "max_attempts": 4, "backoff": 0})
+    with pytest.raises(RunFailed, match=r"round 1 was tried 4 times"):
+        run.run()

@@ -1,0 +1,1 @@
+"""Algorithms of other frameworks, in their own code, on problems whose answer is known."""

@@ -1,0 +1,44 @@
+"""Trials of a torch module: what it can be trained on."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedlearn.data.base import Examples
+from fedlearn.plugging.generators import seeded_globals
+
+if TYPE_CHECKING:
+    from fedlearn.models.torch_model import TorchModel
+
+OVER_A_BATCH = nn.modules.batchnorm._NormBase
+SEED = 0
+
+
+def takes_one(model: TorchModel, examples: Examples) -> bool:
+    """Return whether a step on a single example works; a norm over a batch needs two."""
+    may_need_two = model.beside.is_foreign or any(isinstance(part, OVER_A_BATCH) for part in model.module.modules())
+    works = not may_need_two or _works_on(model, examples, 1) or not _works_on(model, examples, 2)
+    model.beside.put_back()
+    return works
+
+
+def _works_on(model: TorchModel, examples: Examples, count: int) -> bool:
+    """Return whether a copy of the module in training mode has a finite loss on `count` examples."""
+    rows = np.arange(count) % len(examples)
+    module = model.module
+    try:
+        model.module = deepcopy(module)
+        model.parts.train(model.module)
+        with seeded_globals(SEED), torch.no_grad():
+            outputs = model.outputs(model.inputs_at(examples, rows))
+            loss = model.objective.loss(outputs, model.targets(examples.targets[rows]))
+        return bool(torch.isfinite(loss))
+    except Exception:  # raised by the user's module; a real step raises it again
+        return False
+    finally:
+        model.module = module

@@ -1,0 +1,146 @@
+"""Early stopping: a run ends before ``rounds.total`` once a metric has reached a target, or improves no more.
+
+Whether a run has ended is a function of its committed rounds and its settings alone, so a killed run stops after the
+same round as an unkilled one, and a resume of a run that has stopped runs no further round.
+
+What it costs: the round after which a run stops says something of the examples that the metric is measured on. Where
+nodes publish what they have paid for, only metrics of the server's test set are allowed: a function of states that are
+published anyway, and of public rows, costs no epsilon (post-processing: Dwork and Roth 2014, proposition 2.1).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fedlearn.config import RunConfig
+from fedlearn.models.loaded import Traits
+from fedlearn.runs.history import RoundRecord
+from fedlearn.words.errors import SettingError
+from fedlearn.words.metric import Metric
+from fedlearn.words.metrics import Metrics
+from strategies import RoundStrategy
+
+FREE = "early stopping goes by the server's public test set: the round after which it stops costs no epsilon"
+NOT_FREE = "early stopping goes by private test rows, measured exactly: no epsilon counts what its round says of them"
+STOPPED = "%s: the run has stopped early %s: no further round is run; an empty stop.target and stop.patience = 0 go on"
+NOISY = "DifferentialPrivacy"  # what the names of Flower's private strategies begin with
+
+log = logging.getLogger(__name__)
+
+
+class Stopping:
+    """Follows the committed rounds of a run, and knows when the run has to stop.
+
+    Parameters
+    ----------
+    metric
+        The metric by which the run stops; None never stops a run.
+    rounds
+        The rounds that are committed already.
+
+    Attributes
+    ----------
+    reason
+        Why no further round is run, in words; empty as long as the run goes on.
+    """
+
+    def __init__(self, config: RunConfig, metric: Metric | None, rounds: Iterable[RoundRecord] = ()) -> None:
+        self._config = config
+        self._target = float(config.stop.target) if config.stop.target else None
+        self._metric = metric
+        self._best: tuple[float, int] | None = None  # the value of the last improvement, and its round
+        self.reason = ""
+        for record in rounds:
+            self.take(record)
+
+    def take(self, record: RoundRecord) -> None:
+        """Take in a round that is being committed."""
+        metric, number, stop = self._metric, record.round_number, self._config.stop
+        value = None if metric is None else record.measured.get(metric.name)
+        if metric is None or self.reason or not (value is not None or self._config.is_evaluated(number)):
+            return
+        if value is not None and self._target is not None and not metric.is_better(self._target, value):
+            self.reason = f"{metric.name} {value:.6g} has reached stop.target = {self._target:.6g}"
+        elif value is not None and self._is_improved(metric, value):
+            self._best = value, number
+        elif stop.patience and number - (self._best[1] if self._best else 0) >= stop.patience:
+            by = f" by {stop.least_improvement:g}" if stop.least_improvement else ""
+            since = f"since {self._best[0]:.6g} in round {self._best[1]}" if self._best else "at all"
+            self.reason = f"{metric.name} has not improved{by} {since} (stop.patience = {stop.patience})"
+
+    def _is_improved(self, metric: Metric, value: float) -> bool:
+        if self._best is None:
+            return True
+        before = self._best[0]
+        return metric.is_better(value, before) and abs(value - before) >= self._config.stop.least_improvement
+
+    def say_of(self, folder: Path, *, committed: int) -> None:
+        """Log that the run in a folder, which is taken up again, has stopped early, if it has."""
+        if early := self.early(committed):
+            log.warning(STOPPED, folder, early)
+
+    def early(self, committed: int) -> str:
+        """Return in which round and why the run has stopped early, after so many rounds; empty if it has not."""
+        is_early = self.reason and committed < self._config.rounds.total
+        return f"in round {committed} because {self.reason}" if is_early else ""
+
+
+def stops_by(config: RunConfig, columns: Metrics) -> Metric | None:
+    """Return the metric by which a run stops early; None where the settings ask for no early stop."""
+    if not (config.stop.target or config.stop.patience):
+        return None
+    name = config.stop.metric or columns.best_by
+    return next((metric for metric in (*columns.evaluated, *columns.reported) if metric.name == name), None)
+
+
+def check_stopping(config: RunConfig, columns: Metrics, traits: Traits, strategy: RoundStrategy[Any]) -> str:
+    """Refuse to stop early by what is not measured, or by what no budget pays for; return a note on what it costs.
+
+    Parameters
+    ----------
+    config
+        The settings, without an evaluation that private test rows forbid.
+    columns
+        All that is measured in the run.
+
+    Raises
+    ------
+    SettingError
+        In one line.
+    """
+    if not (config.stop.target or config.stop.patience):
+        return ""
+    metric, where = stops_by(config, columns), config.evaluation.where
+    if metric is None or not metric.better:
+        ranked = ", ".join(each.name for each in (*columns.evaluated, *columns.reported) if each.better)
+        what = "it is not measured in this run" if metric is None else "of it no value is the better one"
+        raise SettingError("stop.metric", config.stop.metric, f"{what}: name one of {ranked}")
+    of_state = any(metric.name == each.name for each in traits.metrics.evaluated)
+    if of_state and where == "none":
+        raise SettingError(
+            "stop.metric", metric.name,
+            "the state is not evaluated in this run, so no round would be the last one: evaluate it "
+            "(evaluation.where; of a private model on public test rows), or leave out stop.target and stop.patience",
+        )  # fmt: skip
+    if not (traits.is_private or _adds_noise(config, strategy)):
+        return ""
+    if not of_state or where != "server":
+        raise SettingError(
+            "stop.metric", metric.name,
+            "nodes measure it on examples that noise is to hide, and no budget pays for what the last round would say "
+            "of them: stop by a metric of the server's test set (evaluation.where = 'server')",
+        )  # fmt: skip
+    return FREE if traits.test_is_public else NOT_FREE
+
+
+def _adds_noise(config: RunConfig, strategy: RoundStrategy[Any]) -> bool:
+    """Return whether strategy or client mods may publish with noise what nodes report."""
+    kinds = type(getattr(strategy, "strategy", strategy)).__mro__
+    return (
+        bool(config.client.mods)
+        or any(metric.is_privacy_loss for metric in strategy.metrics)
+        or any(kind.__name__.startswith(NOISY) for kind in kinds)
+    )

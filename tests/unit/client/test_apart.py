@@ -1,0 +1,79 @@
+"""Nodes that train alone: a state of their own, trained once a round, and told to no stranger."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord
+
+from client.apart import kept_apart, own_state
+from client.discretion import Withheld
+from client.fits import why_not_stacked
+from client.handlers.evaluation import evaluate_on_test_set
+from client.handlers.training import task_of
+from client.learners.base import LocalFit
+from client.memory import NodeMemory
+from client.visit import Visit
+from fedlearn import wire
+from fedlearn.config import config_from
+from fedlearn.models.loaded import initial_state
+from fedlearn.words.cohort import Instruction
+from tests.unit.client.test_node import context, visit
+
+LOCAL = {"model.name": "linear", "training.baseline": "local", "training.stack": 4}
+
+
+def fit_of(value, calls):
+    def fit():
+        calls.append(value)
+        return LocalFit({"w": np.full(3, value, np.float32)}, 10, {"train_loss": 0.5})
+
+    return fit
+
+
+def test_node_that_is_asked_again_for_a_round_is_not_trained_twice():
+    memory, calls = NodeMemory(), []
+    first = kept_apart(memory, 1, fit_of(1.0, calls))
+    again = kept_apart(memory, 1, fit_of(2.0, calls))
+    later = kept_apart(memory, 2, fit_of(3.0, calls))
+    assert calls == [1.0, 3.0]
+    assert (again.arrays["w"] == first.arrays["w"]).all() and (again.num_examples, again.metrics) == (10, first.metrics)
+    assert later.arrays["w"][0] == 3.0
+
+
+def test_own_state_is_the_servers_at_first_and_in_a_federation_always():
+    theirs, own = {"w": np.zeros(3)}, {"w": np.ones(3)}
+    alone, federated = visit_with(LOCAL), visit_with({})
+    assert own_state(alone, theirs) is theirs
+    for each in (alone, federated):
+        each.memory.arrays["apart"] = own
+    assert own_state(alone, theirs) is own and own_state(federated, theirs) is theirs
+
+
+def visit_with(settings, message=None, **about):
+    return Visit.of(message or visit().message, context(settings=settings, **about))
+
+
+def test_nodes_with_models_of_their_own_are_not_trained_together():
+    assert why_not_stacked(config_from({**LOCAL, "data.dataset": "digits"})) == "each node trains a model of its own"
+
+
+@pytest.mark.parametrize(("passes", "limit"), [(0.0, None), (0.5, 0.5), (2.5, 2.5)])
+def test_passes_of_a_baseline_limit_the_examples_of_a_fit(passes, limit):
+    sent = wire.evaluation(7, wire.pack_arrays({"w": np.zeros(3)}), round_number=1, ttl=60.0)
+    message = wire.with_instruction(sent, Instruction(1, 1, 0), ttl=60.0)
+    task = task_of(visit_with({"training.passes": passes}, message), message.content)
+    assert task.most_examples == (None if limit is None else round(limit * len(task.indices)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "about"),
+    [({}, {"own-data": True}), ({"model.name": "dp-forest", "data.dataset": "diabetes"}, {})],
+    ids=["its own test examples", "a private model"],
+)
+def test_no_server_has_a_node_measure_what_is_no_common_test_set(settings, about):
+    state = initial_state({**context(settings={"model.name": "linear"}).run_config}, {})
+    asked = wire.evaluation(7, ArrayRecord(), round_number=1, ttl=60.0, on="evaluate.on_test_set")
+    asked.content["arrays"] = wire.pack_arrays(state)
+    with pytest.raises(Withheld, match="private-model"):
+        evaluate_on_test_set(visit_with({"model.name": "linear", **settings}, asked, **about))
