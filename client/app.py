@@ -17,6 +17,7 @@ from client.visit import Visit, at_home
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.data.cache import checked
+from fedlearn.data.dealing import dealt_to
 from fedlearn.flower import ErrorCode
 from fedlearn.models.base import Scored
 from fedlearn.models.loaded import loaded
@@ -122,4 +123,5 @@ def trial(config: RunConfig) -> NodeTrial:
         check_outputs_on_nodes(model, config)
     fits.try_learner(dataset.train)
     names = fits.tried(model.initial_state(seed=config.seed), dataset.train)
-    return NodeTrial((*([KEPT.format(names=names)] if names else []), *empty_nodes(config)), why_not)
+    notes = (*([KEPT.format(names=names)] if names else []), *empty_nodes(config))
+    return NodeTrial(notes, why_not, dealt_to(dataset, partitions_of(config)))

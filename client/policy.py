@@ -11,8 +11,8 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``noise-not-secure`` | noise would be seeded | yes |
 | ``sizes-not-public`` | the number of records would be published | yes |
 | ``trust-not-allowed`` | noise would be distributed, and the share of this node alone protects no record | yes |
-| ``sums-not-masked`` | the owner lists peers: the node takes part in secure sums alone | yes |
 | ``no-memory-folder`` | the run has personal layers, and the node no folder in which it could keep its own | yes |
+| ``sums-not-masked`` | the owner lists peers: the node takes part in secure sums alone | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
 | ``data-not-allowed`` | the data lie outside of the node's data folder, or options would let rows be counted | |
 | ``epsilon-too-large`` | a run may not spend so much | |
@@ -59,8 +59,8 @@ NOISE_NOT_SECURE = "noise-not-secure"
 DATA_NOT_ALLOWED = "data-not-allowed"
 SIZES_NOT_PUBLIC = "sizes-not-public"
 TRUST_NOT_ALLOWED = "trust-not-allowed"
-SUMS_NOT_MASKED = "sums-not-masked"
 NO_MEMORY = "no-memory-folder"
+SUMS_NOT_MASKED = "sums-not-masked"
 NOT_IN_THESE_HOURS = "not-in-these-hours"
 NOT_MEASURED = "private-model"
 NOT_ENOUGH = "not-enough-records"
@@ -80,11 +80,11 @@ def refused(visit: Visit) -> str:
     """
     if visit.config.privacy.trust == "distributed" and visit.is_real:
         return TRUST_NOT_ALLOWED
+    if visit.config.training.personal and visit.is_real and not visit.context.node_config.get("memory"):
+        return NO_MEMORY
     kind = visit.message.metadata.message_type
     if lists_peers(visit) and (visit.config.secure.sums != "masked" or kind == MessageType.EVALUATE):
         return SUMS_NOT_MASKED
-    if visit.config.training.personal and visit.is_real and not visit.context.node_config.get("memory"):
-        return NO_MEMORY
     policy, reason = None, ""
     if visit.context.node_config.get("ledger"):
         try:

@@ -15,14 +15,6 @@ from sphinx.application import Sphinx
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.names import described
 
-COMING = [  # pages of branches that are merged after this one
-    name
-    for name in (
-        *("search", "lightning", "transformers", "whole_set_metrics", "multi_label_and_segmentation", "class_weights"),
-        *("what_is_sent", "early_stop", "baselines", "warm_start", "read_a_forest"),
-    )
-    if not (Path(__file__).parent / "howto" / f"{name}.md").exists()
-] or ["no page"]
 FOLDER = Path(__file__).parent / "reference" / "generated"
 
 
@@ -37,8 +29,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 def _in_the_order_of_its_links(app: Sphinx, name: str, source: list[str]) -> None:
     """Give the index of how-tos a table of contents of the pages that it links to, in its order."""
-    missing = rf"\]\((?:\.\./howto/)?({'|'.join(COMING)})\.md\)"
-    source[0] = re.sub(missing, "]", source[0])
+    source[0] = source[0].replace("](read_a_forest.md)", "]")  # until its branch is merged
     if name == "howto/index":
         pages = re.findall(r"\]\((\w+)\.md\)", source[0])
         source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])

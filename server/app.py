@@ -20,10 +20,12 @@ from fedlearn.models.loaded import traits as traits_of
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.plugins import CLIENT_ABOUT, CLIENT_TRIAL
 from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.dealt import write_dealt
 from fedlearn.runs.folder import RunFolder, new_folder
-from fedlearn.runs.log import EventLog
+from fedlearn.runs.history import COLUMNS
+from fedlearn.runs.log import OF_EVENTS, EventLog
 from fedlearn.runs.settings import kept_settings
-from fedlearn.words.errors import RunFailed, SettingError
+from fedlearn.words.errors import RunFailed, SettingError, UsageError
 from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.words.metrics import Metrics, declared
 from fedlearn.words.node import NodeTraits, NodeTrial
@@ -146,7 +148,8 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
     added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *apart_metrics(config, of_model))
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-    notes = (note_of(config), cost_of_initial(config, columns), check_stopping(config, columns, traits, strategy))
+    who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
+    notes = (note_of(config), cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
@@ -182,6 +185,8 @@ def _begun_or_resumed(
             "training.stack = %d: nodes are trained one by one: %s", config.training.stack, tried.why_not_stacked
         )
     folder.write_spec(traits.spec)
+    if tried.dealt is not None:
+        write_dealt(folder.path, tried.dealt)
     return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
 
 
@@ -231,7 +236,10 @@ def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None
 def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:
     """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes."""
     spread = Spread(of_model.headline).metrics if on_nodes and of_model.headline else ()
-    return replace(of_model, reported=(*of_model.reported, *added, *spread))
+    metrics = replace(of_model, reported=(*of_model.reported, *added, *spread))
+    if taken := [name for name in metrics.columns if name in {*COLUMNS, *OF_EVENTS}]:
+        raise UsageError(f"metric {taken[0]!r}: every round has a column of this name: give the metric another one")
+    return metrics
 
 
 def _about(run: ServerRun) -> dict[str, object]:
@@ -289,6 +297,10 @@ def _summarized(run: ServerRun, folder: RunFolder) -> Iterator[None]:
         status = "completed"
     except KeyboardInterrupt:
         status = "interrupted"
+        raise
+    except SystemExit as error:
+        is_stopped = not (run.exchange.is_virtual or error.code)  # on a network: Flower's way to end by SIGTERM
+        status, reason = ("interrupted", "") if is_stopped else (status, str(error))
         raise
     except BaseException as error:
         reason = str(error) or type(error).__name__

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.config import RunConfig
-from fedlearn.models.loaded import Traits
 from fedlearn.runs.history import RoundRecord
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import Metric
@@ -96,7 +95,9 @@ def stops_by(config: RunConfig, columns: Metrics) -> Metric | None:
     return next((metric for metric in (*columns.evaluated, *columns.reported) if metric.name == name), None)
 
 
-def check_stopping(config: RunConfig, columns: Metrics, traits: Traits, strategy: RoundStrategy[Any]) -> str:
+def check_stopping(
+    config: RunConfig, columns: Metrics, strategy: RoundStrategy[Any], *, is_private: bool, test_is_public: bool
+) -> str:
     """Refuse to stop early by what is not measured, or by what no budget pays for; return a note on what it costs.
 
     Parameters
@@ -105,6 +106,10 @@ def check_stopping(config: RunConfig, columns: Metrics, traits: Traits, strategy
         The settings, without an evaluation that private test rows forbid.
     columns
         All that is measured in the run.
+    is_private
+        Whether nodes pay for what they report.
+    test_is_public
+        Whether everybody may know the rows of the server's test set.
 
     Raises
     ------
@@ -118,14 +123,14 @@ def check_stopping(config: RunConfig, columns: Metrics, traits: Traits, strategy
         ranked = ", ".join(each.name for each in (*columns.evaluated, *columns.reported) if each.better)
         what = "it is not measured in this run" if metric is None else "of it no value is the better one"
         raise SettingError("stop.metric", config.stop.metric, f"{what}: name one of {ranked}")
-    of_state = any(metric.name == each.name for each in traits.metrics.evaluated)
+    of_state = any(metric.name == each.name for each in columns.evaluated)
     if of_state and where == "none":
         raise SettingError(
             "stop.metric", metric.name,
             "the state is not evaluated in this run, so no round would be the last one: evaluate it "
             "(evaluation.where; of a private model on public test rows), or leave out stop.target and stop.patience",
         )  # fmt: skip
-    if not (traits.is_private or _adds_noise(config, strategy)):
+    if not (is_private or _adds_noise(config, strategy)):
         return ""
     if not of_state or where != "server":
         raise SettingError(
@@ -133,7 +138,7 @@ def check_stopping(config: RunConfig, columns: Metrics, traits: Traits, strategy
             "nodes measure it on examples that noise is to hide, and no budget pays for what the last round would say "
             "of them: stop by a metric of the server's test set (evaluation.where = 'server')",
         )  # fmt: skip
-    return FREE if traits.test_is_public else NOT_FREE
+    return FREE if test_is_public else NOT_FREE
 
 
 def _adds_noise(config: RunConfig, strategy: RoundStrategy[Any]) -> bool:

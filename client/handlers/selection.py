@@ -28,7 +28,7 @@ def ready(visit: Visit) -> Message:
     try:
         with guarded(visit):
             visit.status.keep(visit.context, active=False)
-            why_not = _why_not(visit)
+            why_not = _why_not(visit) or unsent_why_not(visit)  # last: else it told reasons apart
             keys = keys_of(visit) if visit.config.is_secure and not why_not else b""
     except Withheld as refusal:
         if not visit.is_real:
@@ -50,8 +50,6 @@ def unsent(visit: Visit) -> Message:
 
 def _why_not(visit: Visit) -> str:
     """Return why the node cannot take part; one whose examples are private does not even say that it has none."""
-    if lacks := unsent_why_not(visit):
-        return lacks
     why_not = learner_of(visit.config).why_not(visit.memory)
     if is_private(visit.config):
         return why_not or _why_not_published(visit)

@@ -67,6 +67,7 @@ def _learned(visit: Visit, state: State, content: RecordDict, made: LocalFit | N
 def task_of(visit: Visit, content: RecordDict) -> LocalTask:
     """Return what the records of a message ask the node to do."""
     rows, passes = examples_of(visit), visit.config.training.passes
+    limits = (round(passes * len(rows)) if passes else None, wire.most_examples(content))
     return LocalTask(
         train=training_set(visit),
         indices=rows,
@@ -76,7 +77,7 @@ def task_of(visit: Visit, content: RecordDict) -> LocalTask:
         config=wire.read_config(content),
         memory=visit.memory,
         parcels={name: wire.unpack_arrays(record) for name, record in wire.parcels_of(content).items()},
-        most_examples=round(passes * len(rows)) if passes else wire.most_examples(content),
+        most_examples=min((each for each in limits if each is not None), default=None),
     )
 
 

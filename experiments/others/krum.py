@@ -9,12 +9,12 @@ squared distances to its n - f - 2 nearest others, here n = 10 and f = 2. Flower
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from flwr.app import ArrayRecord, RecordDict
-from flwr.serverapp.strategy.multikrum import select_multikrum
+from flwr.app import ArrayRecord, MetricRecord, RecordDict
+from flwr.serverapp.strategy import Krum
 from numpy.typing import NDArray
+
+from fedlearn.flower import reply_from
 
 NODES, LIARS, TRIALS = 10, 2, 20
 DEVIATION = 0.05  # of the weights
@@ -31,9 +31,14 @@ def exact_choice(changes: NDArray[np.float64]) -> int:
 
 def flowers_choice(weights: list[NDArray[np.float32]]) -> int:
     """Return the node that Flower's Krum takes."""
-    reports: list[Any] = [RecordDict({"arrays": ArrayRecord([each])}) for each in weights]
-    (chosen,) = select_multikrum(reports, num_malicious_nodes=LIARS, num_nodes_to_select=1)
-    return next(node for node, report in enumerate(reports) if report is chosen)
+    replies = []
+    for node, array in enumerate(weights, start=1):
+        content = RecordDict({"arrays": ArrayRecord([array]), "metrics": MetricRecord({"num-examples": 1})})
+        replies.append(reply_from(node_id=node, message_type="train", reply_to="", content=content, error=None))
+    taken, _ = Krum(num_malicious_nodes=LIARS).aggregate_train(1, replies)
+    assert taken is not None
+    (array,) = taken.to_numpy_ndarrays()
+    return next(node for node, each in enumerate(weights) if np.array_equal(each, array))
 
 
 def main() -> None:

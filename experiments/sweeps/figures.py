@@ -38,7 +38,7 @@ def curve(panel: Any, point: PlannedPoint, *, over: str = "rounds", band: bool =
     band
         Whether to show the deviation; with many lines the bands could not be told apart.
     """
-    line = line_of(point, "accuracy", over, DIVISORS.get(over, 1), deviation=True)
+    line = line_of(point, "accuracy", over, DIVISORS.get(over, 1))
     if line is not None:
         line = line if band else replace(line, low=(), high=())
         add_line(panel, line, **{"linestyle": "-", "label": None, **style})

@@ -13,6 +13,7 @@ from fedlearn.report.charts.learning import curves
 from fedlearn.report.charts.svg import svg_of
 from fedlearn.report.points import points_of
 from fedlearn.report.stored import StoredRun, read_run
+from fedlearn.words.spread import ON_NODES
 
 WIDTH = 110  # characters of a drawing in a cell
 CODE = "<pre style=\"font-family:Menlo,'DejaVu Sans Mono',consolas,monospace;line-height:1.25;margin:0\">{code}</pre>"
@@ -41,8 +42,9 @@ def run_as_html(folder: Path) -> str:
 
 def _curve(run: StoredRun) -> str:
     headline = run.metrics.headline
-    wanted = f"{headline.name}_by_round" if headline is not None else ""
-    chart = next((chart for chart in curves(points_of([run]), by=["rounds"]) if chart.key == wanted), None)
+    names = (headline.name, f"{headline.name}{ON_NODES}") if headline is not None else ()  # as nodes alone measure it
+    drawn = {chart.key: chart for chart in curves(points_of([run]), by=["rounds"])}
+    chart = next((drawn[key] for name in names if (key := f"{name}_by_round") in drawn), None)
     if chart is None:
         return ""
     return (

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from fedlearn.data.base import DataSpec, Examples
     from fedlearn.models.base import Model
+    from fedlearn.private_trees.federated.models.fitted import FittedForest
 
 EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it
 MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
@@ -112,17 +113,19 @@ class Run:
             "rounds.keep_every = K keeps every K-th"
         )
 
-    def model(self, *, round_number: int | None = None) -> nn.Module | Model:
+    def model(self, *, round_number: int | None = None) -> nn.Module | Model | FittedForest:
         """Return the final model with its weights in place: the torch module, in evaluation mode.
 
         With `round_number`, the model after that round, where it has stayed in the run folder (``rounds.keep_every``).
 
-        The module takes inputs as in training; `inputs` makes them of images. For a model that is no torch module, a
+        The module takes inputs as in training; `inputs` makes them of images. A forest of private trees has `rules`,
+        `export_text`, `plot`, `feature_importances_` and `predict`, as an estimator of scikit-learn
+        (`fedlearn.private_trees.federated.models.fitted`). Of any other model that is no torch module, a
         `fedlearn.models.Model` is returned; its arrays are in `state`.
         """
         return self._with(self.state if round_number is None else self.state_of(round_number))
 
-    def best_model(self) -> nn.Module | Model:
+    def best_model(self) -> nn.Module | Model | FittedForest:
         """Return the model of the best evaluated round, as `model` does."""
         return self._with(self.best_state)
 
@@ -165,12 +168,33 @@ class Run:
             result = self._made().evaluate(self.best_state if best else self.state, self._examples(data))
         return {name: value if isfinite(value) else None for name, value in {**result.scores, **result.means}.items()}
 
-    def report(self, out: str | Path | None = None) -> Path:
-        """Write the page with its figures and tables, as ``fedlearn report`` does; return the path of the page."""
+    def report(self, out: str | Path | None = None, *, figures: str = "png,svg", columns: str = "") -> Path:
+        """Write the page with its figures and tables; return the path of the page.
+
+        Parameters
+        ----------
+        out : str or Path, optional
+            The folder; by default ``report`` in the run folder.
+        figures, columns : str
+            Formats of figures and columns of tables, as ``fedlearn report`` takes them.
+        """
         from fedlearn.report.writing import write_report
 
-        page, _ = write_report([self.folder], Path(out) if out is not None else None)
+        page, _ = write_report([self.folder], Path(out) if out is not None else None, figures=figures, columns=columns)
         return page
+
+    @property
+    def who_has(self) -> pd.DataFrame:
+        """The number of training examples of each label (row) on each node (column) of a simulation (dealt.json).
+
+        Raises
+        ------
+        UsageError
+            If nodes keep these numbers to themselves, as those of a private model and those of a network.
+        """
+        from fedlearn.api.counts import counts_of
+
+        return counts_of(self.folder, lambda: self.spec.class_names)
 
     def _state(self, name: str) -> State:
         from safetensors import SafetensorError
@@ -204,9 +228,11 @@ class Run:
         made = load_model(config.model.name, self.spec, config.model.options, config.model.loss)
         return made.planned(config) if isinstance(made, Planned) else made
 
-    def _with(self, state: State) -> nn.Module | Model:
+    def _with(self, state: State) -> nn.Module | Model | FittedForest:
         with guest():
             made: Any = self._made()
+        if hasattr(made, "fitted"):
+            return made.fitted(state)  # type: ignore[no-any-return]
         if not hasattr(made, "module"):
             return made  # type: ignore[no-any-return]
         made.load(state)

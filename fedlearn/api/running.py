@@ -89,7 +89,7 @@ def run(
             run_once(
                 config,
                 is_new=folder is None,
-                log=log if isinstance(log, list | tuple) else (log,),
+                log=log if isinstance(log, list | tuple) else () if log is None else (log,),
                 dashboard=dashboard,
                 show=shown if progress else None,
             )

@@ -24,11 +24,20 @@ def report(
             metavar="FOLDER", help="Where to write \\[default: report/ inside the run or sweep; here for several]."
         ),
     ] = None,
+    figures: Annotated[str, typer.Option(metavar="F,F", help="Formats of the figures: png, svg, pdf.")] = "png,svg",
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="C,C",
+            help="Columns of the tables, by name or title \\[default: all; in LaTeX and Markdown no time, no SHA-256].",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
-    """Write a page that opens anywhere, its figures (PNG, SVG) and its tables (CSV, LaTeX)."""
+    """Write a page that opens anywhere, its figures (PNG, SVG, PDF) and its tables (CSV, LaTeX, Markdown)."""
     from fedlearn.report.writing import write_report
 
-    page, problems = write_report(runs, out)
+    page, problems = write_report(runs, out, figures=figures, columns=columns)
     for problem in problems:
         typer.echo(f"note: {problem}", err=True)
     typer.echo(printable(str(page)))

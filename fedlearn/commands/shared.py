@@ -18,8 +18,8 @@ from fedlearn.runs.reading import check_path, cleaned
 from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, printable, said
 
 WRITTEN_BEFORE_THE_START = {
-    ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "checkpoint.json", "metrics.csv",
-    "checkpoint", "model.safetensors", "tensorboard", "mlflow_run_id.txt", "wandb_run_id.txt", "wandb",
+    ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "dealt.json", "checkpoint.json",
+    "metrics.csv", "checkpoint", "model.safetensors", "tensorboard", "mlflow_run_id.txt", "wandb_run_id.txt", "wandb",
     "tracebacks.txt",
 }  # fmt: skip
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
@@ -129,12 +129,14 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
     if summary.get("stopped_early"):
         table.add_row("stopped early", escape(str(summary["stopped_early"])))
-    if summary["compression_ratio"] and round(summary["compression_ratio"], 2) != 1:
+    is_sent = "baseline" not in summary
+    if is_sent and summary["compression_ratio"] and round(summary["compression_ratio"], 2) != 1:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
         table.add_row("upload", f"{size(summary['bytes_up'])} {ratio}")
-    elif summary["bytes_up"]:
+    elif is_sent and summary["bytes_up"]:
         table.add_row("upload", size(summary["bytes_up"]))
-    table.add_row("download", size(summary["bytes_down"]))
+    if is_sent:
+        table.add_row("download", size(summary["bytes_down"]))
     table.add_row("SHA-256", summary["model_sha256"])
     table.add_row("results", escape(printable(str(_short(folder)))))
     return table

@@ -173,6 +173,6 @@ def _table(results: list[Result]) -> Table:
                 continue
             words = f" ({counts_in(point.runs)})" if metric.is_privacy_loss else ""
             scores.append(number_spread(*point.over_seeds(metric.name)) + words)
-        upload = size(point.over_seeds("bytes_up").mean)
+        upload = "-" if "baseline" in point.runs[0].summary else size(point.over_seeds("bytes_up").mean)
         table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload)
     return table

@@ -38,7 +38,7 @@ NOTES = {
     CENTRAL: "baseline central: one node holds all examples and passes over them %.3g times a round, as often as the "
     "federation's rounds do on average",
     LOCAL: "baseline local: each node trains a model of its own, %.3g passes over its examples a round; scores are "
-    "means over these models; what is sent for the record would not be sent, and the stored model is their mean",
+    "means over these models; the stored model is their mean, which none uses",
 }
 
 

@@ -26,14 +26,13 @@ from numpy.typing import NDArray
 from fedlearn.cache.trusted import cache_folder, cache_folders, named_cache, said_of, say_once, why_not_ours
 from fedlearn.data.aside import aside
 from fedlearn.data.entries import Arrays, Entry, compare, content_hash, folder_name, read, write
-from fedlearn.words.errors import DataNotFound, UsageError
+from fedlearn.words.errors import UsageError
 
 log = logging.getLogger(__name__)
 
 OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # errors of a rename: the new name is taken
 
 _checked: ContextVar[set[Path] | None] = ContextVar("checked", default=None)  # entries compared so far
-_as_it_is = ContextVar("as it is", default=False)
 _in_memory: dict[str, Entry] = {}  # by the names of their folders, which cannot be written
 
 
@@ -50,16 +49,6 @@ def checked() -> Iterator[None]:
         _checked.reset(before)
 
 
-@contextmanager
-def as_it_is() -> Iterator[None]:
-    """Let `cached` raise DataNotFound in place of making missing arrays, as long as the block lasts."""
-    before = _as_it_is.set(True)
-    try:
-        yield
-    finally:
-        _as_it_is.reset(before)
-
-
 def cached(name: str, key: str, make: Callable[[], Arrays]) -> Entry:
     """Return the entry of `key`; if there is no sound one, make its arrays and store them.
 
@@ -74,16 +63,12 @@ def cached(name: str, key: str, make: Callable[[], Arrays]) -> Entry:
 
     Raises
     ------
-    DataNotFound
-        If there is no entry, and `as_it_is` forbids to make one.
     UsageError
         If the cache folder is full, or an entry that was written cannot be read back.
     """
     found = load(name, key)
     if found is not None:
         return found
-    if _as_it_is.get():
-        raise DataNotFound(f"{name}: it is not in the cache {named_cache()}, and only a run puts it there")
     if why := why_not_ours(named_cache()):
         _say(f"{why}: it is neither read nor written; set FEDLEARN_CACHE to a folder that only you can write to")
     with _cache_errors():

@@ -59,9 +59,15 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
             loaded = call_plugin("data.dataset", name, loaded, data_dir, **needed)
     if isinstance(loaded, Dataset):
         return loaded
-    from fedlearn.data.sources.brought import from_any
+    from fedlearn.data.sources.brought import brought
 
-    return from_any(loaded, name=name)
+    found = brought(loaded, name=name)
+    if not found.nodes:
+        return found.dataset()
+    nodes = (
+        f"data are given for {len(found.nodes)} nodes: --partition natural --clients {len(found.nodes)} keeps them so"
+    )
+    return replace(found, said=(*found.said, nodes)).dataset()
 
 
 def load_auto(data_dir: str) -> Dataset:

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
-from fedlearn.config.baselines import NONE, as_baseline
+from fedlearn.config.baselines import CENTRAL, NONE, as_baseline
 from fedlearn.data.cache import checked
 from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import with_fingerprint
@@ -46,6 +46,9 @@ def prepared(config: RunConfig) -> RunConfig:
     config = _as_baseline(config)
     with checked():
         dataset = dataset_of(config)
+        if dataset.made is not None and config.training.baseline == CENTRAL:
+            why = f"the examples of {dataset.name!r} are made node by node, and no node can hold all: take stored data"
+            raise SettingError("training.baseline", CENTRAL, why)
         by_record = model_spec(config.model.name).is_private
         table = partition_table(
             dataset, config.data, num_partitions=config.clients, seed=config.seed, by_record=by_record

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.axes import logits_of
 from fedlearn.models.base import NOTHING, Evaluation
+from fedlearn.models.inputs import Inputs
 from fedlearn.models.objectives import Objective
 from fedlearn.models.scores import Gathered, Score, check_size, packed, scores_of, unpacked
 from fedlearn.models.scores.predictions import SETTING
 from fedlearn.words.errors import SettingError, said
 from fedlearn.words.metrics import Metrics
-
-if TYPE_CHECKING:
-    from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.state import State
 
 EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)
 MOST_MADE_UP = 1_000_000  # entries of made-up outputs; a score of more is tried by the first evaluation
@@ -58,9 +58,9 @@ class Scoring:
 
     def added_to(self, metrics: Metrics) -> Metrics:
         """Return the metrics of an objective with the scores."""
-        known = [metric.name for metric in metrics.evaluated]
+        known = metrics.columns
         if twice := next((score.metric.name for score in self.scores if score.metric.name in known), ""):
-            raise SettingError(SETTING, twice, f"it is measured anyway ({', '.join(known)} are): leave it out")
+            raise SettingError(SETTING, twice, f"it is measured anyway, as are {', '.join(known)}: leave it out")
         return metrics.with_scores(score.metric for score in self.scores)
 
     def of(self, objective: Objective, outputs: Any, targets: Tensor) -> dict[str, float]:
@@ -97,12 +97,38 @@ class Scoring:
                 raise SettingError("model.loss", name, f"{what}: add Metric({missing[0]!r}, ..., is_score=True)")
 
 
-def evaluate(model: TorchModel, state: Any, examples: Examples) -> Evaluation:
+class Evaluating(Protocol):
+    """What is evaluated: a module with its objective, as `fedlearn.models.torch_model.TorchModel` holds them."""
+
+    scoring: Scoring
+    module: nn.Module
+    device: torch.device
+    inputs: Inputs
+
+    @property
+    def objective(self) -> Objective:
+        """The loss and the metrics."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Copy a state into the module."""
+        ...
+
+    def outputs(self, inputs: Tensor) -> Any:
+        """Return the module's outputs for a batch."""
+        ...
+
+    def drawing(self, *, is_foreign: bool = False) -> AbstractContextManager[object]:
+        """Seed all generators in the block."""
+        ...
+
+
+def evaluate(model: Evaluating, state: State, examples: Examples) -> Evaluation:
     """Return the sums of metrics over the examples, and the outputs of all of them where scores need them."""
     model.load(state)
     model.module.eval()
     total, objective = NOTHING, model.objective
-    gathered = Gathered(len(examples), model.scoring.most_mb) if model.is_scored else None
+    gathered = Gathered(len(examples), model.scoring.most_mb) if model.scoring.is_wanted(objective) else None
     with torch.inference_mode(), model.drawing():
         for start in range(0, len(examples), EVALUATION_BATCH):
             batch = slice(start, start + EVALUATION_BATCH)
@@ -121,7 +147,7 @@ def evaluate(model: TorchModel, state: Any, examples: Examples) -> Evaluation:
     return total if gathered is None or not len(examples) else replace(total, outputs=(packed(gathered.batches),))
 
 
-def scores(model: TorchModel, outputs: Sequence[bytes], targets: NDArray[Any]) -> dict[str, float]:
+def scores(model: Evaluating, outputs: Sequence[bytes], targets: NDArray[Any]) -> dict[str, float]:
     """Return the scores of a set from the packed outputs of its parts."""
     with torch.inference_mode(), model.drawing(is_foreign=":" in model.scoring.given):
         return model.scoring.of(model.objective, unpacked(outputs), model.objective.targets(np.array(targets)))

@@ -82,8 +82,9 @@ def unlike_columns(spec: DataSpec, examples: Examples) -> Iterator[str]:
         return
     least, most = known[largest[known].argmin()], known[largest[known].argmax()]
     if largest[most] > UNLIKE * largest[least]:
+        high, low = (repr(spec.feature_names[place]) if spec.feature_names else place for place in (most, least))
         yield (
-            f"columns of unlike scale: column {most} reaches {largest[most]:.3g}, column {least} {largest[least]:.3g} "
+            f"columns of unlike scale: column {high} reaches {largest[most]:.3g}, column {low} {largest[least]:.3g} "
             "(from 0): they are taken as they are; standardize them, or give mean= and std= of each to from_arrays"
         )
 

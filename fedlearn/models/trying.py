@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from fedlearn.data.base import Examples
+from fedlearn.models.beside import Beside
+from fedlearn.models.objectives import Objective
+from fedlearn.models.parts import Parts
 from fedlearn.plugging.generators import seeded_globals
-
-if TYPE_CHECKING:
-    from fedlearn.models.torch_model import TorchModel
 
 OVER_A_BATCH = nn.modules.batchnorm._NormBase
 SEED = 0
 
 
-def takes_one(model: TorchModel, examples: Examples) -> bool:
+class Computing(Protocol):
+    """What is tried: a module with its objective, as `fedlearn.models.torch_model.TorchModel` holds them."""
+
+    module: nn.Module
+    beside: Beside
+    parts: Parts
+
+    @property
+    def objective(self) -> Objective:
+        """The loss and the metrics."""
+        ...
+
+    def outputs(self, inputs: Tensor) -> Any:
+        """Return the module's outputs for a batch."""
+        ...
+
+    def inputs_at(self, examples: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
+        """Return the module's input for some rows."""
+        ...
+
+    def targets(self, targets: NDArray[Any]) -> Tensor:
+        """Return the targets of a batch as a tensor."""
+        ...
+
+
+def takes_one(model: Computing, examples: Examples) -> bool:
     """Return whether a step on a single example works; a norm over a batch needs two."""
     may_need_two = model.beside.is_foreign or any(isinstance(part, OVER_A_BATCH) for part in model.module.modules())
     works = not may_need_two or _works_on(model, examples, 1) or not _works_on(model, examples, 2)
@@ -27,7 +53,7 @@ def takes_one(model: TorchModel, examples: Examples) -> bool:
     return works
 
 
-def _works_on(model: TorchModel, examples: Examples, count: int) -> bool:
+def _works_on(model: Computing, examples: Examples, count: int) -> bool:
     """Return whether a copy of the module in training mode has a finite loss on `count` examples."""
     rows = np.arange(count) % len(examples)
     module = model.module

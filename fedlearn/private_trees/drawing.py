@@ -28,6 +28,7 @@ class Words:
     orders: Mapping[int, NDArray[np.int64]] = field(
         default_factory=dict
     )  # category by rank, if thresholds divide ranks
+    categories: Mapping[int, Sequence[str]] = field(default_factory=dict)  # names of the categories of `orders`
 
     def feature(self, table: NodeTable, node: int) -> str:
         """Return the name of the feature that a node tests."""
@@ -38,10 +39,9 @@ class Words:
         """Return the condition on the edge to each child."""
         name, threshold = self.feature(table, node), table.threshold[node]
         if (order := self.orders.get(int(table.feature[node]))) is not None:
-            cut = int(np.ceil(threshold))
-            return [
-                f"{name} in {{{', '.join(map(str, sorted(codes.tolist())))}}}" for codes in (order[:cut], order[cut:])
-            ]
+            cut, names = int(np.floor(threshold)) + 1, self.categories.get(int(table.feature[node]))
+            sides = (sorted(codes.tolist()) for codes in (order[:cut], order[cut:]))
+            return [f"{name} in {{{', '.join(names[c] if names else str(c) for c in side)}}}" for side in sides]
         if not np.isnan(threshold):
             return [f"{name} {sign} {threshold:.{self.decimals}f}" for sign in ("<=", ">")]
         if self.codes is not None:
@@ -117,26 +117,41 @@ def importances(table: NodeTable, num_features: int) -> NDArray[np.float64]:
 
 
 class Drawable:
-    """Mixin of estimators with trees: text, pictures, importances of features."""
+    """Mixin of estimators with trees: text, pictures, importances of features; none of it costs any epsilon."""
 
     table_: NodeTable
     n_features_in_: int
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """(features,) the importance of each feature in [0, 1]: see `importances`."""
-        check_is_fitted(self, "table_")
+        """(features,) the importance of each feature in [0, 1]: see `importances`.
+
+        Importances are computed from published trees alone, so that they cost no epsilon.
+        """
+        self._check_is_fitted()
         return importances(self._drawn(), self.n_features_in_)
+
+    def rules(self, *, decimals: int = 2) -> str:
+        """Return all trees as indented text, each below a line with its number and its share in the prediction."""
+        self._check_is_fitted()
+        table, words = self._drawn(), self._words(decimals)
+        heads = (
+            f"tree {tree} of {table.num_trees}, weight {table.weight[tree]:.4g}" for tree in range(table.num_trees)
+        )
+        return "\n".join(f"{head}\n{export_text(table, tree=tree, words=words)}" for tree, head in enumerate(heads))
 
     def export_text(self, *, tree: int = 0, decimals: int = 2) -> str:
         """Return one tree as indented text."""
-        check_is_fitted(self, "table_")
+        self._check_is_fitted()
         return export_text(self._drawn(), tree=tree, words=self._words(decimals))
 
     def plot(self, *, tree: int = 0, max_depth: int = 4, decimals: int = 2, ax: Any = None) -> Any:
         """Draw the upper levels of one tree with matplotlib and return the axes."""
-        check_is_fitted(self, "table_")
+        self._check_is_fitted()
         return plot(self._drawn(), tree=tree, max_depth=max_depth, words=self._words(decimals), ax=ax)
+
+    def _check_is_fitted(self) -> None:
+        check_is_fitted(self, "table_")
 
     def _drawn(self) -> NodeTable:
         """Return the table whose values text and pictures show."""
@@ -148,7 +163,9 @@ class Drawable:
 
 def _root(table: NodeTable, tree: int) -> int:
     if not 0 <= tree < table.num_trees:
-        raise ValueError(f"tree: {tree} must be in 0 .. {table.num_trees - 1}")
+        raise ValueError(
+            f"tree: {tree} must be in 0 .. {table.num_trees - 1}" if table.num_trees else "the forest has no tree"
+        )
     return int(table.root[tree])
 
 

@@ -24,6 +24,7 @@ from fedlearn.report.points import (
     compression_ratio,
     counts_in,
     differing,
+    is_compressed,
     metrics_of,
     seconds_of,
     shown,
@@ -163,7 +164,8 @@ def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | 
             yield best, [best_value(run, metric) for run in runs]
     for name, title in (("bytes_up", "uploaded"), ("bytes_down", "downloaded")):
         yield Column(name, title, size), [run.total(name) for run in runs]
-    yield Column("compression_ratio", "smaller", ratio), [compression_ratio(run) for run in runs]
+    if any(map(is_compressed, runs)):
+        yield Column("compression_ratio", "smaller", ratio), [compression_ratio(run) for run in runs]
     yield Column("seconds", "time", seconds), [seconds_of(run) for run in runs]
     for name in ("failed", "refused", "late"):
         yield Column(name, name, lambda value: f"{value:.0f}"), [run.total(name) for run in runs]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 ALIKE = 1e-6  # share of a mean: a smaller deviation counts as zero
 SMALL = 5e-4  # below it, four digits behind the point are not enough
 ROUNDED = 0.9995  # share of a unit that three digits write as 1
+SMALLER = 1.005  # least compression ratio that is written as more than 1.00x
 BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 
@@ -56,12 +57,12 @@ def size_spread(mean: float, sd: float) -> str:
     """Return a mean and its deviation in one unit.
 
     >>> size_spread(3_750_000, 0), size_spread(3_750_000, 21_000), size_spread(105_564, 1.15)
-    ('3.75 MB', '3.75 ± 0.02 MB', '105.564 ± 0.001 kB')
+    ('3.75 MB', '3.75 ± 0.02 MB', '106 kB')
     """
     divisor, unit = byte_unit(mean)
     scaled = mean / divisor
     decimals = 0 if divisor == 1 else max(0, 2 - int(log10(max(scaled, 1.0))))
-    return spread_of(scaled, sd / divisor, decimals, f" {unit if divisor > 1 else 'B'}") or size(mean)
+    return _rounded(scaled, sd / divisor, decimals, f" {unit if divisor > 1 else 'B'}") or size(mean)
 
 
 def _digits(value: float) -> str:
@@ -107,9 +108,9 @@ def ratio_spread(mean: float, sd: float) -> str:
     """Return a mean ratio and its deviation.
 
     >>> ratio_spread(9.934, 0.02), ratio_spread(1.0, 0.0), ratio_spread(256.2, 0.0004)
-    ('9.93 ± 0.02x', '1.00x', '256.2000 ± 0.0004x')
+    ('9.93 ± 0.02x', '1.00x', '256x')
     """
-    return spread_of(mean, sd, 2 if mean < 100 else 0, "x") or ratio(mean)
+    return _rounded(mean, sd, 2 if mean < 100 else 0, "x") or ratio(mean)
 
 
 def seconds(value: float) -> str:
@@ -130,8 +131,8 @@ def seconds_spread(mean: float, sd: float) -> str:
     >>> seconds_spread(19.18, 0.52), seconds_spread(3725, 61), seconds_spread(2.0, 0.0)
     ('19.2 ± 0.5 s', '62 ± 1 min', '2.0 s')
     """
-    of_minutes = spread_of(mean / 60, sd / 60, 0, " min")
-    return (spread_of(mean, sd, 1, " s") if mean < 120 else of_minutes) or seconds(mean)
+    of_minutes = _rounded(mean / 60, sd / 60, 0, " min")
+    return (_rounded(mean, sd, 1, " s") if mean < 120 else of_minutes) or seconds(mean)
 
 
 def number_spread(mean: float, sd: float | None) -> str:
@@ -140,24 +141,20 @@ def number_spread(mean: float, sd: float | None) -> str:
     >>> number_spread(0.48713, 0.0123), number_spread(0.5, 0.0), number_spread(0.5, 0.000002), number_spread(0.5, None)
     ('0.4871 ± 0.0123', '0.5000', '0.500000 ± 0.000002', '0.5000')
     """
-    return spread_of(mean, sd or 0.0, 4 if abs(mean) < 1000 else 1) or number(mean)
+    if sd is None or not sd > ALIKE * abs(mean):
+        return number(mean)
+    shown = max(4 if abs(mean) < 1000 else 1, -floor(log10(sd)))
+    return f"{mean:.{shown}f} ± {sd:.{shown}f}"
 
 
-def spread_of(mean: float, sd: float, decimals: int, unit: str = "") -> str:
-    """Return a mean and its deviation with enough digits to show the deviation; empty if the values are alike.
+def _rounded(mean: float, sd: float, decimals: int, unit: str) -> str:
+    """Return a mean and its deviation with some digits behind the point; empty if the deviation has none of them.
 
-    Parameters
-    ----------
-    decimals
-        The least number of digits behind the point.
-
-    >>> spread_of(1.0, 1e-9, 2), spread_of(106.0, 4.2, 0, " kB")
+    >>> _rounded(1.0, 0.004, 2, "x"), _rounded(106.0, 4.2, 0, " kB")
     ('', '106 ± 4 kB')
     """
-    if not sd > ALIKE * abs(mean):
-        return ""
-    shown = max(decimals, -floor(log10(sd)))
-    return f"{mean:.{shown}f} ± {sd:.{shown}f}{unit}"
+    deviation = f"{sd:.{decimals}f}"
+    return f"{mean:.{decimals}f} ± {deviation}{unit}" if float(deviation) else ""
 
 
 def plain(value: float | None) -> float | int | None:

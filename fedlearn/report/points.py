@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from fedlearn.config.baselines import CENTRAL, FOLLOWS, LOCAL, NONE, replaced_by
-from fedlearn.report.numbers import MeanSd
+from fedlearn.config.marks import ReadIf
+from fedlearn.config.names import marks, setting_names
+from fedlearn.report.numbers import SMALLER, MeanSd
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
 from fedlearn.words.metric import Metric
@@ -22,6 +25,8 @@ NO_DIFFERENCE = (
     "rounds.keep_every",
     "engine.",
 )  # settings of where and how a run was executed
+
+LONGEST_LABEL = 60  # letters of a point's name; a longer one gives way to the name of its first run
 
 Measure = Callable[[StoredRun], float | None]
 
@@ -84,16 +89,67 @@ def points_of(runs: Sequence[StoredRun]) -> list[Point]:
     repeated = any(len({repr(run.settings.get("seed")) for run in group}) < len(group) for group in groups.values())
     if repeated:  # runs of the same settings and seed are shown one by one
         return [Point(run.name, slot, (run,)) for slot, run in enumerate(runs)]
-    return [Point(_label(group, names), slot, tuple(group)) for slot, group in enumerate(groups.values())]
+    telling = _telling(list(groups.values()), names)
+    return [Point(_label(group, telling), slot, tuple(group)) for slot, group in enumerate(groups.values())]
 
 
-def _label(group: Sequence[StoredRun], names: Sequence[str]) -> str:
+def _telling(groups: Sequence[Sequence[StoredRun]], names: Sequence[str]) -> list[str]:
+    """Return few settings that tell every group of several runs from all other groups, in the order of `names`."""
+    chosen: list[str] = []
+    while names and (alike := _alike(groups, chosen)):
+        best = min(names, key=lambda name: _alike(groups, [*chosen, name]))
+        if _alike(groups, [*chosen, best]) == alike:
+            break
+        chosen.append(best)
+    return [name for name in names if name in chosen]
+
+
+def _alike(groups: Sequence[Sequence[StoredRun]], names: Sequence[str]) -> int:
+    """Return how many pairs of a group of several runs and another group have the same values of some settings."""
+    keys = [repr([group[0].settings.get(name) for name in names]) for group in groups]
+    count = Counter(keys)
+    return sum(count[key] - 1 for key, group in zip(keys, groups, strict=True) if len(group) > 1)
+
+
+def _label(group: Sequence[StoredRun], telling: Sequence[str]) -> str:
     """Return the name of a point: the name of a single run, else the settings that tell the point apart."""
     if len(group) == 1:
         return group[0].name
-    if not names:
-        return "all runs"
-    return ", ".join(f"{name.rpartition('.')[2]}={shown(group[0].settings.get(name))}" for name in names)
+    (run, *more) = group
+    short = short_names(telling)
+    values = [(short[name], value) for name in telling if (value := value_of(run, name)) is not None]
+    label = ", ".join(f"{name}={shown(value)}" for name, value in values)
+    if not label:
+        return f"{run.name} and {len(more)} more" if telling else "all runs"
+    return label if len(label) <= LONGEST_LABEL else f"{run.name} and {len(more)} more"
+
+
+def value_of(run: StoredRun, name: str) -> Any:
+    """Return a setting of a run; None where another setting keeps the run from reading it, as alpha of iid."""
+    readers = marks(name, ReadIf) if name in _known() else []  # a folder of an earlier version may have others
+    get = run.settings.get
+    return get(name) if all(r.or_foreign or get(r.setting) in r.values for r in readers) else None
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(setting_names())
+
+
+def short_names(names: Sequence[str], taken: Sequence[str] = ()) -> dict[str, str]:
+    """Return name -> short name of some settings: the last word, or the whole name where that word is not enough.
+
+    Parameters
+    ----------
+    taken
+        Words that mean something else.
+
+    >>> short_names(["model.name", "training.lr", "data.options", "model.options"])
+    {'model.name': 'model', 'training.lr': 'lr', 'data.options': 'data.options', 'model.options': 'model.options'}
+    """
+    short = {name: name.removesuffix(".name").rpartition(".")[2] for name in names}
+    count = Counter([*short.values(), *taken])
+    return {name: word if count[word] == 1 else name for name, word in short.items()}
 
 
 def shown(value: Any) -> str:
@@ -139,8 +195,16 @@ def seconds_of(run: StoredRun) -> float:
     return sum(run.total(f"{phase}_seconds") for phase in PHASES)
 
 
+def is_compressed(run: StoredRun) -> bool:
+    """Return whether a run's reports are smaller than plain ones, or its codec is to make them so."""
+    ratio = compression_ratio(run)
+    return ratio is not None and (ratio >= SMALLER or run.settings.get("compression.codec") != "identity")
+
+
 def compression_ratio(run: StoredRun) -> float | None:
-    """Return bytes of plain reports over bytes that came; None for ensembles and before the first report."""
+    """Return bytes of plain reports over bytes that came; None for ensembles, baselines, before the first report."""
+    if run.sent("bytes_up") is None:
+        return None
     plain = finite(run.log.view.about.get("plain_bytes"))
     if not plain:
         return finite(run.summary.get("compression_ratio"))

@@ -22,14 +22,18 @@ from fedlearn.report.points import (
     compression_ratio,
     counts_in,
     differing,
+    is_compressed,
     metrics_of,
     seconds_of,
+    short_names,
     shown,
+    value_of,
 )
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 from fedlearn.words.metrics import COUNTS_IN
 
+NOT_IN_PAPERS = ("seconds", "model_sha256")
 SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them
 
 
@@ -38,15 +42,18 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
     metrics = metrics_of(runs)
     measures: list[tuple[Column, Measure]] = []
     for metric in metrics.results:
+        if all(run.latest(metric.name) is None for run in runs):
+            continue  # nodes alone have measured it
         measures.append((Column(metric.name, metric.title, number), partial(StoredRun.latest, name=metric.name)))
         if metric is metrics.headline:
             column = Column(f"best_{metric.name}", f"best {metric.title}", number)
             measures.append((column, partial(best_value, metric=metric)))
+    smaller = [(Column("compression_ratio", "smaller", ratio, spread_form=ratio_spread), compression_ratio)]
     return [
         *measures,
-        (Column("bytes_up", "uploaded", size, spread_form=size_spread), lambda run: run.total("bytes_up")),
-        (Column("compression_ratio", "smaller", ratio, spread_form=ratio_spread), compression_ratio),
-        (Column("bytes_down", "downloaded", size, spread_form=size_spread), lambda run: run.total("bytes_down")),
+        (Column("bytes_up", "uploaded", size, spread_form=size_spread), lambda run: run.sent("bytes_up")),
+        *(smaller if any(map(is_compressed, runs)) else ()),
+        (Column("bytes_down", "downloaded", size, spread_form=size_spread), lambda run: run.sent("bytes_down")),
         (Column("seconds", "time", seconds, spread_form=seconds_spread), seconds_of),
     ]
 
@@ -58,34 +65,47 @@ def _words_of_losses(runs: Sequence[StoredRun]) -> list[Column]:
 
 
 def runs_table(runs: Sequence[StoredRun]) -> Table:
-    """Return the table of runs, one row each: the settings that tell the run apart, and its results."""
+    """Return the table of runs, one row each: its results, and the settings that tell the run apart."""
     names, measures = differing(runs), _measures(runs)
     lost = [name for name in ("failed", "refused", "late") if any(run.total(name) for run in runs)]
     said = _words_of_losses(runs)
+    short = short_names(names, [column.title for column, _ in measures])
     columns = (
         Column("run", "run", str, numeric=False),
-        *(Column(name, name.rpartition(".")[2], shown, numeric=False) for name in names),
         *(column for column, _ in measures),
-        *said,
         Column("rounds", "rounds", str),
         *(Column(name, name, lambda value: f"{value:.0f}") for name in lost),
         Column("status", "status", str, numeric=False),
+        *(Column(name, short[name], shown, numeric=False) for name in names),
+        *said,
         Column("model_sha256", "SHA-256", lambda sha: sha[:SHA_SHOWN], numeric=False),
     )
     rows = [
         (
             run.name,
-            *(run.settings.get(name) for name in names),
             *(measure(run) for _, measure in measures),
-            *(counts_in([run]) or None for _ in said),
             len(run.rounds),
             *(run.total(name) for name in lost),
             run.state_in_words,
+            *(value_of(run, name) for name in names),
+            *(counts_in([run]) or None for _ in said),
             sha_of(run),
         )
         for run in runs
     ]
     return Table("runs", "Runs", columns, tuple(rows))
+
+
+def for_papers(table: Table) -> Table:
+    """Return a table of runs or points as a paper has it: without time and SHA-256, without what is all the same.
+
+    Settings stay; a column without a value goes, as do the status of runs that have all completed, and the number of
+    rounds or seeds that is the same in each row.
+    """
+    values = {column.name: {row[place] for row in table.rows} for place, column in enumerate(table.columns)}
+    alike = [name for name in ("status", "rounds", "seeds") if len(values.get(name, ())) == 1 and len(table.rows) > 1]
+    empty = [name for name, cells in values.items() if cells == {None}]
+    return table.without_columns([*NOT_IN_PAPERS, *alike, *empty])
 
 
 def sha_of(run: StoredRun) -> str | None:

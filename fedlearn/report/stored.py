@@ -21,6 +21,7 @@ from fedlearn.runs.names import (
     CHECKPOINT,
     CLASSES,
     DATA,
+    DEALT,
     ENVIRONMENT,
     EVENTS,
     MODEL,
@@ -32,9 +33,10 @@ from fedlearn.runs.names import (
 from fedlearn.runs.reading import cleaned, open_regular, read_small
 from fedlearn.words.errors import printable, said
 from fedlearn.words.metrics import Metrics
+from fedlearn.words.spread import ON_NODES
 
 NOTES = "notes.txt"  # written by the user
-RAW_FILES = (*MARKS, NODES, CLASSES, NOTES, ENVIRONMENT, DATA, CHECKPOINT, MODEL, BEST)
+RAW_FILES = (*MARKS, NODES, CLASSES, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
 
 MOST_COUNTED = 2**53  # of rounds, nodes, attempts
@@ -100,11 +102,12 @@ class StoredRun:
 
     @property
     def metrics(self) -> Metrics:
-        """The metrics of the columns that depend on the model and are not empty."""
+        """The metrics of the columns that depend on the model and are not empty; and what nodes alone have measured."""
         if not self._metrics:
             columns = dict.fromkeys(name for row in self.rounds for name in row if name not in COLUMNS)
             named = [name for name in columns if self.latest(name) is not None]
-            self._metrics.append(self.log.view.metrics_of(named))
+            of_nodes = [name.removesuffix(ON_NODES) for name in named if name.endswith(ON_NODES)]
+            self._metrics.append(self.log.view.metrics_of(list(dict.fromkeys([*of_nodes, *named]))))
         return self._metrics[0]
 
     def column(self, name: str) -> list[float | None]:
@@ -116,6 +119,10 @@ class StoredRun:
     def total(self, name: str) -> float:
         """Return the sum of a column over all rounds that have a value."""
         return sum(value for value in self.column(name) if value is not None)
+
+    def sent(self, name: str) -> float | None:
+        """Return the sum of a column of bytes; None of a baseline of a federation, where nothing would be sent."""
+        return None if "baseline" in self.summary else self.total(name)
 
     def latest(self, name: str) -> float | None:
         """Return the last value of a column that was measured, None if none was."""

@@ -7,7 +7,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Literal
 
@@ -77,6 +77,20 @@ class Table:
         """  # fmt: skip
         columns = (Column(head, head, numeric=place >= words) for place, head in enumerate(heads))
         return cls(key, title, tuple(columns), tuple(map(tuple, rows)), tuple(map(tuple, foot)))
+
+    def with_columns(self, names: Sequence[str]) -> Table:
+        """Return the table with these columns alone, by name or title, in this order; the first column stays first."""
+        order = [place for name in names for place, each in enumerate(self.columns) if name in (each.name, each.title)]
+        return self._at(list(dict.fromkeys([0, *order])))
+
+    def without_columns(self, names: Iterable[str]) -> Table:
+        """Return the table without the columns of these names."""
+        left_out = set(names)
+        return self._at([place for place, each in enumerate(self.columns) if each.name not in left_out])
+
+    def _at(self, places: Sequence[int]) -> Table:
+        rows, foot = (tuple(tuple(row[p] for p in places) for row in part) for part in (self.rows, self.foot))
+        return replace(self, columns=tuple(self.columns[p] for p in places), rows=rows, foot=foot)
 
     def as_html(self, about: Callable[[str], str] | None = None) -> str:
         """Return a ``<table>``; every text is escaped.

@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fedlearn.report.numbers import number, size
+from fedlearn.report.numbers import SMALLER, number, size
 from fedlearn.runs.log import Event, RunView, following
 from fedlearn.words.metrics import COUNTS_IN
 
@@ -120,7 +120,7 @@ class _Rounds:
     def _columns(self) -> dict[str, _Shown]:
         """Return name -> column, from left to right."""
         view, rows = self.view, self.view.rows
-        measured, averaged = view.measured, view.times_smaller(view.rows[-1]) is not None
+        measured, ratios = view.measured, [view.times_smaller(row) for row in rows]
         metrics = view.metrics_of(measured)
         columns = {
             "round": _Shown("round", tuple(Text(str(row["round"])) for row in rows)),
@@ -132,8 +132,9 @@ class _Rounds:
                 metrics.of(name).axis_title, tuple(Text(number(row[name]), style=style) for row in rows)
             )
         columns["upload"] = _Shown("upload", tuple(Text(size(row["bytes_up"])) for row in rows))
-        if averaged:
-            columns["smaller"] = _Shown("smaller", tuple(Text(f"{view.times_smaller(row):.1f}x") for row in rows))
+        known = [ratio for ratio in ratios if ratio is not None]
+        if known and (view.about.get("codec") != "identity" or max(known) >= SMALLER):
+            columns["smaller"] = _Shown("smaller", tuple(Text(f"{ratio:.1f}x") for ratio in known))
         columns["seconds"] = _Shown("seconds", tuple(Text(f"{_seconds(row):.1f}") for row in rows))
         return columns
 

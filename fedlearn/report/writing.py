@@ -12,26 +12,29 @@ from urllib.parse import quote
 from fedlearn.report.charts.kinds import Chart, HeatMap
 from fedlearn.report.charts.learning import curves, pareto
 from fedlearn.report.charts.nodes import over_nodes
-from fedlearn.report.charts.plots import save
+from fedlearn.report.charts.plots import FORMATS, USUAL, save
 from fedlearn.report.charts.rounds import all_reported, fates, phases
-from fedlearn.report.charts.skew import hides_sizes, skew_of
+from fedlearn.report.charts.skew import skew_of
 from fedlearn.report.folders import run_folders
 from fedlearn.report.page.classes import confusions
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
 from fedlearn.report.rows import node_rows
-from fedlearn.report.run_tables import points_table, rounds_table, runs_table
+from fedlearn.report.run_tables import for_papers, points_table, rounds_table, runs_table
 from fedlearn.report.stored import StoredRun, read_run
+from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import read_small
-from fedlearn.words.errors import printable, said
+from fedlearn.words.errors import UsageError, printable, said
 
 FOLDER = "report"
 PAGE = "index.html"
 
 
-def write_report(paths: Sequence[Path], out: Path | None = None) -> tuple[Path, list[str]]:
+def write_report(
+    paths: Sequence[Path], out: Path | None = None, *, figures: str = ",".join(USUAL), columns: str = ""
+) -> tuple[Path, list[str]]:
     """Write page, figures and tables; return the path of the page, and a line for each problem.
 
     Parameters
@@ -40,16 +43,30 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> tuple[Path, 
         Run folders, sweeps, or folders of run folders.
     out
         The folder; by default ``report`` inside a single path, or in the current folder for several.
+    figures
+        Formats of the figures, of ``png``, ``svg`` and ``pdf``, with commas between them.
+    columns
+        Columns of the tables of runs and of means, by name or title, with commas between them, in this order. Empty:
+        all in CSV; for papers, in LaTeX and Markdown, `for_papers`.
+
+    Raises
+    ------
+    UsageError
+        If a path holds no run, or there is no such format or column.
     """
+    formats = _formats(figures)
     runs = [read_run(name, folder) for name, folder in run_folders(paths).items()]
+    tables = _tables(runs, columns)
     out = out or (paths[0] / FOLDER if len(paths) == 1 else Path(FOLDER))
     write_page(runs, title_of(paths), out)
-    _write_tables(runs, out / "tables")
+    for table, of_paper in tables:
+        _write_table(table, of_paper, out / "tables")
+    write_atomically(out / "tables" / "rounds.csv", rounds_table(runs).as_csv().encode())
     (out / "figures").mkdir(exist_ok=True)
     problems = [problem for run in runs for problem in run.problems]
     for name, chart in _figures(runs):
         try:
-            save(chart, out / "figures", re.sub(r"[^\w-]", "_", name))  # a column of metrics.csv may have any name
+            save(chart, out / "figures", re.sub(r"[^\w-]", "_", name), formats=formats)  # a column may have any name
         except (ValueError, OverflowError, ArithmeticError) as error:  # of numbers that no figure can show
             problems.append(f"figure {printable(name)} cannot be drawn: {said(error)}")
     return out / PAGE, problems
@@ -78,12 +95,31 @@ def _relative(path: Path, out: Path) -> str:
     return quote(os.path.relpath(path, out.resolve()).replace(os.sep, "/"))
 
 
-def _write_tables(runs: Sequence[StoredRun], folder: Path) -> None:
-    tables = [runs_table(runs), points_table(points_of(runs))]
-    for table in tables:
-        write_atomically(folder / f"{table.key}.csv", table.as_csv().encode())
-        write_atomically(folder / f"{table.key}.tex", table.as_latex().encode())
-    write_atomically(folder / "rounds.csv", rounds_table(runs).as_csv().encode())
+def _formats(given: str) -> list[str]:
+    names = [name.strip().lower() for name in given.split(",") if name.strip()]
+    if unknown := [name for name in names if name not in FORMATS]:
+        raise UsageError(f"--figures {said(unknown[0])}: there is no such format: {', '.join(FORMATS)}")
+    return names
+
+
+def _tables(runs: Sequence[StoredRun], columns: str) -> list[tuple[Table, Table]]:
+    """Return the tables of runs and of means over seeds, each as it is for CSV and as it is for a paper."""
+    whole = [runs_table(runs), points_table(points_of(runs))]
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    if not names:
+        return [(table, for_papers(table)) for table in whole]
+    known = {word: column.title for table in whole for column in table.columns for word in (column.name, column.title)}
+    if unknown := [name for name in names if name not in known]:
+        there = ", ".join(dict.fromkeys(column.name for table in whole for column in table.columns))
+        raise UsageError(f"--columns {said(unknown[0])}: there is no such column: {there}")
+    chosen = [table.with_columns(names) for table in whole]
+    return list(zip(chosen, chosen, strict=True))
+
+
+def _write_table(table: Table, of_paper: Table, folder: Path) -> None:
+    write_atomically(folder / f"{table.key}.csv", table.as_csv().encode())
+    write_atomically(folder / f"{table.key}.tex", of_paper.as_latex().encode())
+    write_atomically(folder / f"{table.key}.md", of_paper.as_markdown().encode())
 
 
 def _figures(runs: Sequence[StoredRun]) -> Iterator[tuple[str, Chart]]:
@@ -103,5 +139,5 @@ def _figures(runs: Sequence[StoredRun]) -> Iterator[tuple[str, Chart]]:
         yield each.key, each
     for matrix in confusions(run):
         yield matrix.key, matrix
-    if not hides_sizes(run) and isinstance(skew := skew_of(run.settings), HeatMap):
+    if isinstance(skew := skew_of(run), HeatMap):
         yield "skew", skew

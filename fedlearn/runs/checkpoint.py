@@ -189,15 +189,7 @@ class RunStore:
         self._committed = self._committed.plus(state, record, is_worked_on=is_worked_on)
 
     def keep_model(self, state: State, round_number: int) -> None:
-        """Write the state after a round into a file that stays; before the round counts, so that a kill loses none.
-
-        A round that a kill has undone is run again and writes its file again.
-
-        Raises
-        ------
-        RunFailed
-            If the file cannot be written.
-        """
+        """Write the state after a round into a file that stays; before the round counts, so that a kill loses none."""
         with storing(self.folder):
             write_atomically(self.folder / kept_name(round_number), pack_state({**self._unsent, **state}, self._tied))
 
@@ -258,15 +250,9 @@ class RunStore:
             self._published.write(packed, best_to_publish(self.folder, stored), stored.history, [], self.metrics)
 
     def _store(
-        self,
-        committed: Committed,
-        memory: Mapping[str, Array],
-        memories: MemoryFile,
-        *,
-        versions: Collection[int] = (),
-        seconds: float = 0.0,
-        typical: Typical | None = None,
-    ) -> None:
+        self, committed: Committed, memory: Mapping[str, Array], memories: MemoryFile, *,
+        versions: Collection[int] = (), seconds: float = 0.0, typical: Typical | None = None,
+    ) -> None:  # fmt: skip
         """Store a round with the rounds that were put off before it, then publish it; parameters as those of `save`."""
         history, new = committed.history, committed.put_off
         number, best = len(history.rounds), state_name(history.best_round) if new else ""
@@ -285,13 +271,9 @@ class RunStore:
         self._published.write(parts[state_name(number)], parts.get(best), history, new, self.metrics)
 
     def _write(
-        self,
-        manifest: Manifest,
-        parts: Mapping[str, bytes],
-        committed: Committed,
-        memory: Mapping[str, Array],
+        self, manifest: Manifest, parts: Mapping[str, bytes], committed: Committed, memory: Mapping[str, Array],
         memories: MemoryFile,
-    ) -> Stored:
+    ) -> Stored:  # fmt: skip
         """Write the files `parts` and the lines of new rounds, then the manifest; return what is stored from then on.
 
         A round counts from the moment that `checkpoint.json` is in its place. `manifest` names all but the files that

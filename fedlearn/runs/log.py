@@ -32,6 +32,7 @@ PHASES = {
     "backing-off": "waiting",
 }
 ENDED = ("reported", "failed", "refused", "late")
+OF_EVENTS = ("time", "virtual", "event", "round", "attempt")  # columns of events that no metric can have
 
 Event = dict[str, Any]
 FLUSH = 0.1  # seconds between flushes of events about single nodes; others are flushed at once
@@ -232,7 +233,7 @@ class RunView:
     @property
     def measured(self) -> list[str]:
         """The names of the columns that depend on the model, in their order."""
-        known = {*COLUMNS, "time", "virtual", "event", "round", "attempt"}
+        known = {*COLUMNS, *OF_EVENTS}
         return [name for name in (self.rows[-1] if self.rows else ()) if name not in known]
 
     def metrics_of(self, columns: Sequence[str]) -> Metrics:

@@ -5,6 +5,7 @@ runs/NAME/
 ├── settings.toml             every setting, resolved; --config reads it back
 ├── environment.json          versions and machine
 ├── data.json                 what is public of the data: shape, classes, mean and deviation of the channels
+├── dealt.json                how many examples of each label each node of a simulation has; not of private models
 ├── objects/                  code that was given as objects, from Python
 ├── events.jsonl              every transition, one JSON object a line
 ├── nodes.csv                 what each node did in each round
@@ -27,6 +28,7 @@ import re
 SETTINGS = "settings.toml"
 ENVIRONMENT = "environment.json"
 DATA = "data.json"
+DEALT = "dealt.json"
 EVENTS = "events.jsonl"
 NODES = "nodes.csv"
 TABLE = "metrics.csv"

@@ -126,6 +126,10 @@ TEST_EXAMPLES, BEFORE, AFTER = "test_examples", "before", "after"
 VIRTUAL_SECONDS = Metric("virtual_seconds", "virtual time", unit="s", note="since the run began", low=0)
 
 
+REPORTS_OF = "reports_"
+"""Prefix of the columns that count the reports of devices of a kind."""
+
+
 def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
     """Return the metrics of a run on virtual time, whose nodes have devices of these kinds.
 
@@ -136,8 +140,17 @@ def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
         VIRTUAL_SECONDS,
         Metric("virtual_selection_seconds", "selection in virtual time", "down", unit="s", low=0),
         Metric("virtual_training_seconds", "training in virtual time", "down", unit="s", low=0),
-        *(Metric(f"reports_{group}", f"reports that count, devices: {group}", low=0) for group in groups),
+        *(Metric(f"{REPORTS_OF}{group}", f"reports that count, devices: {group}", low=0) for group in groups),
     )
+
+
+def is_of_devices(name: str) -> bool:
+    """Return whether a column is of virtual time.
+
+    >>> is_of_devices("virtual_seconds"), is_of_devices("reports_phone"), is_of_devices("accuracy")
+    (True, True, False)
+    """
+    return name.startswith(REPORTS_OF) or name in {metric.name for metric in virtual_time(())}
 
 
 STALE = "commits between a state and its report"

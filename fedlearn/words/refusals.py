@@ -34,14 +34,14 @@ REFUSALS = {
     ),
     LACKS: Refusal(
         "the node's own copy of the model has other frozen arrays than the server's",
-        "nothing: the server sends them once; if it comes again, look into the server's log",
+        "nothing: the server sends those of its model once; if it comes again, look into the server's log",
     ),
     "model-not-allowed": Refusal(
         "the owner does not allow this model", "choose another model.name, or ask the owner for this one (--models)"
     ),
     "no-memory-folder": Refusal(
         "training.personal names layers that a node keeps, and the node has no folder for them",
-        "ask the owner to start it with --memory FOLDER, or leave training.personal empty",
+        "ask the owner to start it with --memory FOLDER, or change the settings: leave training.personal empty",
     ),
     "noise-not-secure": Refusal("the noise would be seeded, which protects no record", 'set privacy.noise = "secure"'),
     "private-model": Refusal(

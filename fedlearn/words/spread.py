@@ -9,6 +9,9 @@ import numpy as np
 
 from fedlearn.words.metric import Metric
 
+ON_NODES = "_nodes"
+"""Suffix of the column of a metric's mean over nodes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -38,7 +41,9 @@ class Spread:
         """The columns of `of`: mean weighted by examples, mean, mean of the worst tenth, deviation, Jain's index."""
         name, title, better, unit = self.metric.name, self.metric.title, self.metric.better, self.metric.unit
         return (
-            Metric(f"{name}_nodes", f"{title} on nodes", better, unit=unit, note="mean by examples", is_result=True),
+            Metric(
+                f"{name}{ON_NODES}", f"{title} on nodes", better, unit=unit, note="mean by examples", is_result=True
+            ),
             Metric(f"{name}_nodes_equal", f"{title} on nodes, equal", better, unit=unit, note="mean, each node alike"),
             Metric(f"{name}_nodes_worst", f"{title} of the worst tenth of nodes", better, unit=unit, is_result=True),
             Metric(f"{name}_nodes_deviation", f"deviation of {title} over nodes", "down", unit=unit),

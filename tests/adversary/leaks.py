@@ -226,9 +226,9 @@ LEAKS = (
         f"{SPENDING}::test_what_is_measured_of_test_rows_is_said_beside_an_epsilon",
     ),
     Mend(
-        "15", "fedlearn/report/page/sections.py",
-        "        if hides_sizes(run):\n            continue\n", "",
-        f"{SAID}::test_no_picture_counts_the_rows_of_nodes_that_noise_is_to_hide",
+        "15", "client/app.py",
+        "return NodeTrial((), why_not)", "return NodeTrial((), why_not, dealt_to(dataset, partitions_of(config)))",
+        "unit/data/test_dealing.py::test_nodes_of_a_private_model_tell_no_counts",
     ),
     Mend(
         "16", "client/ledger.py",
@@ -354,6 +354,11 @@ LEAKS = (
         "25", "client/discretion.py",
         "    except Withheld as refusal:\n        raise withheld(visit, str(refusal)) from None",
         "    except Withheld:\n        raise",
+        f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
+    ),
+    Mend(
+        "25", "client/handlers/selection.py",
+        "_why_not(visit) or unsent_why_not(visit)", "unsent_why_not(visit) or _why_not(visit)",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(

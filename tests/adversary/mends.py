@@ -845,7 +845,7 @@ MENDS = (
         "I1", "fedlearn/data/partition_map.py",
         "text = text_of(file, most=MOST_BYTES)",
         "text = file.read_text(encoding=\"utf-8-sig\")",
-        "unit/report/test_skew.py::test_of_a_partition_file_no_more_is_read_than_any_has",
+        "unit/data/test_partition_map.py::test_of_a_partition_file_no_more_is_read_than_any_has",
     ),
     Mend(
         "I2", "fedlearn/runs/folder.py",
@@ -1005,8 +1005,8 @@ MENDS = (
     ),
     Mend(
         "I22", "fedlearn/report/numbers.py",
-        "shown = max(decimals, -floor(log10(sd)))",
-        "shown = decimals",
+        "shown = max(4 if abs(mean) < 1000 else 1, -floor(log10(sd)))",
+        "shown = 4",
         "unit/report/test_tables.py::test_a_deviation_shows_or_is_not_written",
     ),
 )  # fmt: skip

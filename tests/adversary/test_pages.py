@@ -189,7 +189,7 @@ def test_f1_only_regular_files_are_read(make_run, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     hostile = []
     for attack in ATTACKS:
-        hostile.append(make_run(f"hostile_{attack.__name__}"))
+        hostile.append(make_run(f"hostile_{attack.__name__}", dealt=None))
         (hostile[-1] / name).unlink()
         attack(hostile[-1] / name, tmp_path)
         run = read_run("hostile", hostile[-1])
@@ -244,22 +244,20 @@ def test_f1_ten_thousand_columns_are_a_line(make_run):
 
 
 def test_f1_data_set_of_the_folders_choice_is_not_read(make_run, tmp_path):
-    """A table that a folder describes is shown only if a run has put it into the cache, as its cost is unknown."""
-    (tmp_path / "big.csv").write_text("a,t\n" + "1,0.5\n" * 50)
-    (tmp_path / "evil.toml").write_text(
-        'data = "big.csv"\ntarget = "t"\ntarget_bounds = [0, 1]\nbounds = {a = [0, 2]}\n'
-    )
-    hostile = make_run("hostile", settings={"data.dataset": str(tmp_path / "evil.toml")})
+    """Who has which data comes from counts in the folder; a pipe that is named as the data set is not opened."""
+    os.mkfifo(tmp_path / "evil.toml")
+    settings = {"data.dataset": str(tmp_path / "evil.toml"), "data.partition": str(tmp_path / "evil.toml")}
+    hostile = make_run("hostile", settings=settings, dealt=None)
     page = looked_at(make_run("sound"), hostile)
-    assert "not in the cache" in page
+    assert "No picture of hostile" in page
 
 
-@pytest.mark.parametrize("name", ["nodes.csv", "classes.json", "notes.txt"])
+@pytest.mark.parametrize("name", ["nodes.csv", "classes.json", "notes.txt", "dealt.json"])
 def test_f1_what_only_some_runs_have_is_read_of_regular_files_alone(make_run, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     hostile = []
     for attack in ATTACKS:
-        hostile.append(make_run(f"hostile_{attack.__name__}"))
+        hostile.append(make_run(f"hostile_{attack.__name__}", dealt=None))
         attack(hostile[-1] / name, tmp_path)
     sound = make_run("sound")
     for each in hostile:  # nodes and classes are those of few runs
@@ -337,7 +335,7 @@ def test_f2_look_that_failed_is_tried_again(make_run, monkeypatch):
     assert "accuracy" in "".join(watched.sections.values())
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", (*FILES, "dealt.json"))
 def test_f1_f2_folder_spoiled_at_random_costs_a_line(make_run, name):
     sound, hostile = make_run("sound"), []
     for seed in range(max(SPOILED // len(FILES), 1)):

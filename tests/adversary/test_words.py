@@ -130,6 +130,14 @@ def wrong():
     return instruction({"sums": np.zeros(7, np.int64), "reports": np.ones(1, np.int64)})
 
 
+def lacking(arrays):
+    return wire.ready_query(NODE, round_number=1, attempt=1, ttl=60.0, unsent="0" * 64, arrays=arrays)
+
+
+def of_a_sum(kind):
+    return flower.message_to(RecordDict(), NODE, kind, ttl=60.0)
+
+
 def coded():
     asked = message()
     asked.content[wire.PARCELS] = wire.parcels_record({"control": "no_such_module:Codec"})
@@ -140,6 +148,9 @@ MESSAGES = {
     "query": query, "query of a later round": lambda: query(7), "train": message, "evaluate": evaluation,
     "a state of another shape": wrong, "no state": lambda: instruction({}),
     "another attempt": lambda: message(attempt=9), "a codec that is code": coded,
+    "arrays that it lacks": lambda: lacking(None), "arrays that are wrong": lambda: lacking({"w": np.zeros(3)}),
+    "shares": lambda: of_a_sum("query.shares"), "survivors": lambda: of_a_sum("query.survivors"),
+    "unmasking": lambda: of_a_sum("query.unmasking"),
 }  # fmt: skip
 SETTINGS = {
     "as it is": {}, "another seed": {"seed": 7}, "more nodes": {"clients": 40},
@@ -167,7 +178,7 @@ def asked_all(one):
 
 @pytest.mark.parametrize("policy", [{}, {"epsilon_of_a_run": 1.0}], ids=["", "a limit for each run"])
 def test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question(node, tmp_path, policy):
-    """Of 160 questions each answer has the same bytes, whatever the reason is."""
+    """Of 260 questions each answer has the same bytes, whatever the reason is."""
     answers = {}
     for reason in NOT:
         answers[reason] = asked_all(node(reason, **policy))
@@ -230,10 +241,10 @@ def test_only_not_ready_waits(node, monkeypatch):
 
 
 def test_every_word_but_one_is_about_a_setting():
-    about = {"model", "privacy", "evaluation", "settings", "version"}
+    about = {"model", "privacy", "evaluation", "settings", "version", "--memory"}
     assert NOT_READY in REFUSALS
     for word, refusal in REFUSALS.items():
-        assert word == NOT_READY or any(name in refusal.do for name in about), word
+        assert word == NOT_READY or any(name in refusal.means + refusal.do for name in about), word
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "types-psutil": "make lint",
 }
 ELSEWHERE = {  # what we are measured beside, in environments of their own -> where it is imported
-    "fluke": ("experiments/speed/fluke_rounds.py",),
-    "pfl": ("experiments/speed/pfl_rounds.py",),
+    "fluke": ("experiments/speed/fluke_rounds.py", "experiments/others/quadratic.py"),
+    "pfl": ("experiments/speed/pfl_rounds.py", "experiments/others/quadratic.py"),
 }
 PLACES = {  # distribution of an extra -> where it may be imported
     **ELSEWHERE,

@@ -74,6 +74,7 @@ API = {
         (
             *_of("client.learners.base", "Learner LocalTask LocalFit"),
             *_of("client.learners.sgd", "SGD"),
+            *_of("client.learners.lightning", "Lightning"),
             *_of("client.memory", "NodeMemory"),
         ),
     ),
@@ -110,12 +111,15 @@ API = {
     ),
     "private_trees": Page(
         "Private trees",
-        "This page documents the estimators of pure epsilon, which follow scikit-learn's conventions.",
-        _of(
-            "fedlearn.private_trees",
-            "DPRegressionForest DPRegressionTree DPEnsembleTree DPVotedForest DPRelayForest DPRelayTree"
-            " DPClassificationTree DPRandomForestClassifier PermuteAndFlipForest"
-            " DPBoostingClassifier DPBoostingRegressor DPNaiveBayes PrivateSearch Domain NodeTable union",
+        "This page documents the estimators of pure epsilon, in the manner of scikit-learn, and the forests of runs.",
+        (
+            *_of(
+                "fedlearn.private_trees",
+                "DPRegressionForest DPRegressionTree DPEnsembleTree DPVotedForest DPRelayForest DPRelayTree"
+                " DPClassificationTree DPRandomForestClassifier PermuteAndFlipForest"
+                " DPBoostingClassifier DPBoostingRegressor DPNaiveBayes PrivateSearch Domain NodeTable union",
+            ),
+            *_of("fedlearn.private_trees.federated.models.fitted", "FittedForest FittedRegressor FittedClassifier"),
         ),
     ),
     "privacy": Page(

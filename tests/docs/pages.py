@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -102,16 +104,22 @@ def run(
     """
     script = folder / "page.py"
     script.write_text(program(page.read_text(encoding="utf-8"), kinds), encoding="utf-8")
-    done = subprocess.run(
+    with subprocess.Popen(
         [python, script.name],
         cwd=folder,
         env=environment(python, root),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=seconds,
-    )
-    assert done.returncode == 0, f"{page.name}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    return done.stdout.rpartition(LAST)[2]
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=seconds)
+        finally:
+            with suppress(ProcessLookupError):  # what a page that fails has started, and would have stopped
+                os.killpg(process.pid, signal.SIGTERM)
+    assert process.returncode == 0, f"{page.name}\n{stdout[-2000:]}\n{stderr[-4000:]}"
+    return stdout.rpartition(LAST)[2]
 
 
 def environment(python: str, root: str) -> Mapping[str, str]:

@@ -15,10 +15,7 @@ from tests.docs.pages import PAGES, ROOT
 HOWTO = ROOT / "docs" / "howto"
 INDEX = (HOWTO / "index.md").read_text(encoding="utf-8")
 JOBS = (ROOT / "docs" / "reference" / "jobs.md").read_text(encoding="utf-8")
-COMING = {  # pages of branches that are merged after this one
-    *("search", "lightning", "transformers", "whole_set_metrics", "multi_label_and_segmentation", "class_weights"),
-    *("what_is_sent", "early_stop", "baselines", "warm_start", "read_a_forest"),
-}
+COMING = {"read_a_forest"}  # of a branch that is merged after this one
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

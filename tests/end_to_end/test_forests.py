@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from fedlearn.api import load
 from fedlearn.data import diabetes, load_dataset, partition_table
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees import Domain, DPEnsembleTree, union
@@ -44,6 +45,14 @@ def test_every_engine_makes_the_same_forest(execute, undisturbed, settings):
         assert run.sha == reference.sha
         for name in ("mae", "mae_scaled", "epsilon", "rounds", "bytes_up", "bytes_down", "bytes_protocol"):
             assert run.summary[name] == reference.summary[name], name
+
+
+def test_the_model_of_a_run_predicts_as_it_was_evaluated_and_shows_its_rules(undisturbed):
+    run = load(undisturbed(UNION).folder)
+    forest, test = run.model(), load_dataset("diabetes", "").test
+    error = np.abs(forest.predict(test.inputs) - test.targets).mean()
+    assert error == pytest.approx(run.summary["mae"], rel=1e-9)
+    assert forest.rules().count("tree ") == 7 and "bmi" in forest.importances()
 
 
 @pytest.mark.slow

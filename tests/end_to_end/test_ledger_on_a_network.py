@@ -24,7 +24,7 @@ FOREST = {
     "strategy.name": "forest_union",
 }  # fmt: skip
 HOSTILE = {
-    "epsilon-too-large": {"privacy.epsilon": 1e6},
+    "not-ready": {"privacy.epsilon": 1e6},
     "noise-not-secure": {"privacy.noise": "seeded"},
     "sizes-not-public": {"privacy.public_sizes": True},
     "model-not-allowed": {"model.name": "linear", "data.dataset": "digits", "strategy.name": "fedavg"},
@@ -72,4 +72,4 @@ def test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more(federat
     assert other.summary["model_sha256"] != first.summary["model_sha256"]
     assert booked() == [2.0]
     run = ended(1, seed=3)
-    assert {event["reason"] for event in run.events if event["event"] == "not-ready"} == {"budget-spent"}
+    assert {event["reason"] for event in run.events if event["event"] == "not-ready"} == {"not-ready"}

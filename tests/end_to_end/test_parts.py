@@ -110,3 +110,17 @@ def test_run_begins_from_the_whole_model_of_another(head, tmp_path):
     more = run(clients=4, model=head.model(), rounds=1, strategy="fedadam", out=str(tmp_path / "run"))
     assert torch.equal(more.model()[2][0].weight, head.model()[2][0].weight)
     assert more.summary["accuracy"] > 0.8
+
+
+def test_secure_sum_is_of_what_is_sent_alone(tmp_path):
+    settings = {"training.send": "body, head", "training.personal": "head", "compression.send": "update"}
+    given = {"clients": 6, "model": Normed, "rounds": 1, "cohort": 0}
+    masked, unmasked = (
+        run(**given, settings={**settings, "secure.sums": sums}, out=str(tmp_path / sums))
+        for sums in ("masked", "unmasked")
+    )
+    assert masked.sha256 == unmasked.sha256
+    layers = dict(Normed().named_parameters())
+    assert (
+        masked.summary["bytes_up"] / 6 < 8 * sum(layers[f"body.{name}"].numel() for name in ("weight", "bias")) + 3_000
+    )

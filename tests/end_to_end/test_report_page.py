@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 import shutil
 from itertools import product
+from pathlib import Path
 
 import pytest
 
+from fedlearn.config import config_from, flat_from_file
 from fedlearn.engine import ENGINES
 from fedlearn.models.presets import settings_from
 from fedlearn.report.writing import write_report
+from fedlearn.runs.folder import RunFolder
 from tests.end_to_end.chromium import WIDTHS, Visit, headless
 from tests.end_to_end.conftest import CHEAP, Run, end_of
 
@@ -48,6 +53,15 @@ def test_the_command_says_where_the_page_is(runs, tmp_path, capsys):
     assert capsys.readouterr() == (f"{tmp_path / 'index.html'}\n", "")
 
 
+def test_formats_and_columns_that_are_not_there_are_one_line_of_usage(runs, tmp_path, capsys):
+    assert end_of("report", runs[0], "--out", tmp_path, "--figures", "pdf,eps") == 2
+    assert end_of("report", runs[0], "--out", tmp_path, "--columns", "acuracy") == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2 and "--figures eps: there is no such format: png, svg, pdf" in said[0]
+    assert "--columns acuracy: there is no such column: run, accuracy, " in said[1]
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 def test_a_page_is_calm_on_a_desk_and_on_a_phone(browser, report, runs):
     url = report(*runs)
@@ -57,6 +71,69 @@ def test_a_page_is_calm_on_a_desk_and_on_a_phone(browser, report, runs):
         assert visit.asked == [url]  # it holds everything
         assert visit.page.locator("#curves figure").count() == 3
         assert visit.page.locator("#pareto circle").count() == 2
+
+
+@pytest.fixture(scope="module")
+def ten(runs, tmp_path_factory):
+    """Ten runs of many kinds: copies of two, with other settings, devices, failures, scores of nodes alone."""
+    place = tmp_path_factory.mktemp("ten")
+
+    def copied(name, of=runs[0], *, columns=None, **changed):
+        folder = place / name
+        shutil.copytree(of, folder)
+        settings = flat_from_file(folder / "settings.toml") | changed
+        RunFolder(folder).write_settings(config_from(settings))
+        rows = list(csv.DictReader((folder / "metrics.csv").read_text().splitlines()))
+        rows = [row | {key: str(value) for key, value in (columns or {}).items()} for row in rows]
+        with (folder / "metrics.csv").open("w") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        return folder
+
+    skewed = {"data.alpha": 0.1, "training.lr": 0.07}
+    for seed, accuracy in ((1, 0.2), (2, 0.5), (3, 0.6)):
+        copied(f"skewed-{seed}", seed=seed, columns={"accuracy": accuracy}, **skewed)
+    copied("phones", columns={"virtual_seconds": 9, "reports_slow": 2, "late": 1}, **{"devices.name": "phones"})
+    copied("failing", columns={"failed": 1, "refused": 2}, **{"strategy.name": "median"})
+    copied("nodes-alone", columns={"accuracy": "", "loss": "", "accuracy_nodes": 0.4}, **{"evaluation.where": "none"})
+    copied("buffered", columns={"staleness_mean": 1.5}, **{"rounds.schedule": "buffered"})
+    copied("other-data", **{"data.dataset": "/data/photos-of-animals-in-a-folder-with-a-long-name"})
+    (copied("private", **{"clients": 4}) / "dealt.json").unlink()
+    copied("drop", runs[1])
+    return sorted(place.iterdir())
+
+
+@pytest.mark.slow
+def test_a_page_of_ten_runs_of_many_kinds_is_calm(browser, report, ten):
+    url = report(*ten)
+    for width, scheme in zip(WIDTHS, ("light", "dark"), strict=True):
+        visit = Visit(browser, url, width=width, scheme=scheme)
+        visit.assert_calm()
+        assert visit.asked == [url]
+        assert "10 runs: 10 completed" in visit.page.inner_text("#head .account")
+        assert max(len(name) for name in legend_of(visit)) < 20 and "alpha=0.1" in legend_of(visit)
+        assert visit.page.locator("#devices .legend").count() == 0  # a single run has devices
+        assert visit.page.locator("#skew figure").count() >= 2 and "private" in visit.page.inner_text("#skew")
+        assert visit.page.locator("#rounds details:visible").count() == 1  # folded
+        order = visit.page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
+        assert order[:3] == ["Runs", "Learning", "What the bytes buy"] and order.index("Rounds") > order.index(
+            "Devices"
+        )
+
+
+@pytest.mark.slow
+def test_the_band_of_the_script_is_that_of_the_file(browser, report, ten):
+    url = report(*ten[-3:])
+    numbers = re.compile(r"[\d.]+")
+    by_python = re.search(r'class="band c0 d0" d="([^"]+)"', unquoted(url))[1]
+    by_script = Visit(browser, url).page.locator("#curves path.band").first.get_attribute("d")
+    pairs = zip(numbers.findall(by_python), numbers.findall(by_script), strict=True)
+    assert all(abs(float(a) - float(b)) < 0.3 for a, b in pairs)
+
+
+def unquoted(url):
+    return Path(url.removeprefix("file://")).read_text()
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.as_arrays import array_of, columns_of
-from fedlearn.data.sources.by_node import common_classes, joined
+from fedlearn.data.sources.by_node import common_classes, joined, with_held_out
 from fedlearn.data.sources.chosen import TESTS, TRAIN, UNUSED, chosen_columns, chosen_parts, many_classes
 from fedlearn.data.sources.columns import frame_arrays
 from fedlearn.data.sources.forms import (
@@ -67,7 +67,9 @@ class Brought:
 
     def dataset(self) -> Dataset:
         """Return the data set, kept in the cache."""
-        found = from_arrays(**self.arrays, name=self.name)
+        is_split = self.arrays.get("X_test") is not None
+        arrays = with_held_out(self.arrays) if self.nodes and not is_split else self.arrays
+        found = from_arrays(**arrays, name=self.name)
         said = [*self.said, *many_classes(found)]
         found = replace(found, notice="; ".join(said)) if said else found
         return replace(found, group_names=self.nodes) if self.nodes else found
@@ -248,9 +250,7 @@ def _of_nodes(data: Mapping[Any, Any], name: str) -> Brought:
     tests = [found.arrays.get("X_test") is not None for found in each]
     if any(tests) and not all(tests):
         with_test, without = nodes[tests.index(True)], nodes[tests.index(False)]
-        raise _wrong(
-            name, f"node {with_test!r} has examples for testing and node {without!r} has none: give all or none"
-        )
+        raise _wrong(name, f"node {with_test!r} has examples for testing, node {without!r} has none: give all or none")
     named = [found.arrays.get("classes") for found in each]
     arrays: dict[str, Any] = {}
     for ending in ("", "_test") if any(tests) else ("",):

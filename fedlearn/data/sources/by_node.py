@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.data.drawing import share_held_out
 from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order
+from fedlearn.data.sources.declared import SPLIT_SEED, TEST_SHARE
 from fedlearn.words.errors import UsageError
+from fedlearn.words.seeding import rng_for
 
 KINDS = {"U": "texts", "b": "truth values", "f": "floats", "i": "integers", "u": "integers"}
 
@@ -58,6 +61,27 @@ def joined(what: str, parts: Sequence[Any], nodes: Sequence[str], name: str) -> 
     if other is not None:
         raise _wrong(name)(f"{what} of {nodes[0]!r} is {kinds[0]}, and of {nodes[other]!r} {kinds[other]}")
     return np.concatenate(arrays)
+
+
+def with_held_out(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return keywords of `from_arrays` in which a fixed share of each node's examples is for testing.
+
+    A node of one example trains on it. Without a node of two examples, or where nothing is held out, nothing changes.
+    """
+    share, owners = share_held_out(TEST_SHARE), arrays["groups"]
+    is_test = np.zeros(len(owners), bool)
+    for node in range(owners.max() + 1) if share else ():
+        rows = np.flatnonzero(owners == node)
+        order = rng_for(SPLIT_SEED, purpose="test split").permutation(rows)
+        is_test[order[: min(max(1, round(share * len(rows))), len(rows) - 1)]] = True
+    if not is_test.any():
+        return arrays
+    parts = {
+        f"{name}{ending}": values.loc[chosen] if hasattr(values, "loc") else values[chosen]
+        for name, values in ((name, arrays[name]) for name in ("X", "y", "groups"))
+        for ending, chosen in (("", ~is_test), ("_test", is_test))
+    }
+    return {**arrays, **parts}
 
 
 def _one_frame(what: str, parts: Sequence[Any], nodes: Sequence[str], name: str) -> Any:

@@ -10,6 +10,7 @@ from fedlearn.words.errors import UsageError
 
 TRAIN, TESTS = "train", ("test", "validation", "valid", "val")
 UNUSED = ("unsupervised", "dev")
+FEW = 20  # classes that small data may have
 INPUTS = ("image", "img", "input_ids")  # columns of `datasets` that are learned from, unless one column has pictures
 TARGETS = ("label", "labels", "target")
 
@@ -57,7 +58,8 @@ def chosen_columns(part: Any, name: str, target: str) -> tuple[list[str], str, t
 def many_classes(found: Dataset) -> tuple[str, ...]:
     """Return a line if whole numbers may have been meant as numbers, not as classes."""
     if (
-        found.class_names
+        found.num_classes < FEW
+        or found.class_names
         or found.vocabulary
         or found.train.targets.ndim > 1
         or 2 * found.num_classes < len(found.train)

@@ -122,8 +122,8 @@ class PrintedRandomForest(PrivateClassifier):
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
 
-    rules: ClassVar[dict[str, Rule]] = {
-        **PrivateClassifier.rules,
+    ranges: ClassVar[dict[str, Rule]] = {
+        **PrivateClassifier.ranges,
         "mechanism": one_of("exponential", "laplace"),
         "n_estimators": at_least(1),
         "max_depth": at_least(0),

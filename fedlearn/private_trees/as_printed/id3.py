@@ -130,8 +130,8 @@ class PrintedID3(PrivateClassifier):
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
 
-    rules: ClassVar[dict[str, Rule]] = {
-        **PrivateClassifier.rules,
+    ranges: ClassVar[dict[str, Rule]] = {
+        **PrivateClassifier.ranges,
         "mechanism": one_of(*MECHANISMS),
         "max_depth": at_least(0),
     }

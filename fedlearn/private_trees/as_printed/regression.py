@@ -255,7 +255,7 @@ class PrintedRegressionForest(PrintedRegressor):
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
 
-    rules: ClassVar[dict[str, Rule]] = {**PrintedRegressor.rules, "n_trees": at_least(1)}
+    ranges: ClassVar[dict[str, Rule]] = {**PrintedRegressor.ranges, "n_trees": at_least(1)}
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Grow the trees on disjoint parts.

@@ -145,8 +145,8 @@ class DPClassificationTree(WeightedClassifier):
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
 
-    rules: ClassVar[dict[str, Rule]] = {
-        **WeightedClassifier.rules,
+    ranges: ClassVar[dict[str, Rule]] = {
+        **WeightedClassifier.ranges,
         "mechanism": one_of(*growing.MECHANISMS),
         "criterion": one_of(*CRITERIA),
         "max_depth": none_or(at_least(0)),

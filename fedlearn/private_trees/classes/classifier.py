@@ -60,7 +60,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
     bounds_from_data: bool
     max_weight: float | None = None  # a parameter of the classifiers that take weights
 
-    rules: ClassVar[dict[str, Rule]] = {**COMMON, "max_weight": MAX_WEIGHT}
+    ranges: ClassVar[dict[str, Rule]] = {**COMMON, "max_weight": MAX_WEIGHT}
 
     def fit(self, X: Any, y: Any, **not_taken: Any) -> Self:
         """Grow the trees; the account is checked before the data is read.
@@ -163,7 +163,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
         return np.asarray(votes)
 
     def _check_parameters(self) -> None:
-        check_parameters(self, self.rules)
+        check_parameters(self, self.ranges)
         check_classes(self.classes, bounds_from_data=self.bounds_from_data)
 
     def _costs(self, reasons: Sequence[str]) -> float:

@@ -144,8 +144,8 @@ class PermuteAndFlipForest(WeightedClassifier):
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
 
-    rules: ClassVar[dict[str, Rule]] = {
-        **WeightedClassifier.rules,
+    ranges: ClassVar[dict[str, Rule]] = {
+        **WeightedClassifier.ranges,
         "sampling": one_of(*SAMPLINGS),
         "n_estimators": none_or(at_least(1)),
         "max_depth": none_or(at_least(0)),

@@ -135,8 +135,8 @@ class DPRandomForestClassifier(WeightedClassifier):
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
 
-    rules: ClassVar[dict[str, Rule]] = {
-        **WeightedClassifier.rules,
+    ranges: ClassVar[dict[str, Rule]] = {
+        **WeightedClassifier.ranges,
         "mechanism": one_of(*growing.MECHANISMS),
         "sampling": one_of(*SAMPLINGS),
         "n_estimators": none_or(at_least(1)),

@@ -57,8 +57,8 @@ class PlannedRegressor(PrivateRegressor):
 
     own_order: ClassVar[str] = "declared"  # of categories, if `category_order` is None
 
-    rules: ClassVar[dict[str, Rule]] = {
-        **PrivateRegressor.rules,
+    ranges: ClassVar[dict[str, Rule]] = {
+        **PrivateRegressor.ranges,
         "criterion": one_of(*CRITERIA, "random"),
         "leaf": one_of("mean", "median"),
         "leaf_share": Rule("in (0, 1)", lambda share: 0 < share < 1),

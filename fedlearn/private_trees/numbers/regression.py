@@ -203,4 +203,4 @@ class DPEnsembleTree(PlannedRegressor):
     2
     """
 
-    rules: ClassVar[dict[str, Rule]] = {**PlannedRegressor.rules, "category_order": none_or(one_of("declared"))}
+    ranges: ClassVar[dict[str, Rule]] = {**PlannedRegressor.ranges, "category_order": none_or(one_of("declared"))}

@@ -118,7 +118,7 @@ class DPRegressionForest(PlannedRegressor):
     n_trees: int = 25
 
     own_order: ClassVar[str] = "target"
-    rules: ClassVar[dict[str, Rule]] = {**PlannedRegressor.rules, "n_trees": at_least(1)}
+    ranges: ClassVar[dict[str, Rule]] = {**PlannedRegressor.ranges, "n_trees": at_least(1)}
 
     def fit(  # type: ignore[override]
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, parts: ArrayLike | None = None

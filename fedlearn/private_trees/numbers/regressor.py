@@ -46,7 +46,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
     bounds_from_data: bool
     max_weight: float | None = None  # a parameter of the regressors that take weights
 
-    rules: ClassVar[dict[str, Rule]] = COMMON
+    ranges: ClassVar[dict[str, Rule]] = COMMON
 
     def fit(self, X: ArrayLike, y: ArrayLike, **not_taken: Any) -> Self:
         """Grow the trees; the account is checked before the data is read.
@@ -118,7 +118,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         return accountant.spent
 
     def _check_parameters(self) -> None:
-        check_parameters(self, self.rules)
+        check_parameters(self, self.ranges)
         if self.bounds is None and not self.bounds_from_data and self.categories is None:
             raise ValueError(
                 "bounds: none declared; pass (low, high) for each feature from public knowledge, or "

@@ -107,7 +107,7 @@ class DPRelayForest(PrivateRegressor):
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
 
-    rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1)}
+    ranges: ClassVar[dict[str, Rule]] = {**PrivateRegressor.ranges, "n_nodes": at_least(1)}
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Grow one tree a round, node after node; the account is checked before the data is read.

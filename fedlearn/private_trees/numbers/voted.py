@@ -198,7 +198,7 @@ class DPVotedForest(PrivateRegressor):
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
 
-    rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1), "n_groups": at_least(1)}
+    ranges: ClassVar[dict[str, Rule]] = {**PrivateRegressor.ranges, "n_nodes": at_least(1), "n_groups": at_least(1)}
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Grow the trees; the account is checked before the data is read.

@@ -30,7 +30,7 @@ class _Boosting(PrivateSums):
     n_rounds: int | None
     interactions: bool
 
-    rules: ClassVar[dict[str, Rule]] = {**PrivateSums.rules, "n_rounds": none_or(at_least(1))}
+    ranges: ClassVar[dict[str, Rule]] = {**PrivateSums.ranges, "n_rounds": none_or(at_least(1))}
 
     def _boost(
         self,

@@ -38,7 +38,7 @@ class PrivateSums(DeclaredInput):
     bounds_from_data: bool
     max_weight: float | None
 
-    rules: ClassVar[dict[str, Rule]] = RULES
+    ranges: ClassVar[dict[str, Rule]] = RULES
     one_each: ClassVar[bool] = False  # whether a numeric column has a single view
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -105,7 +105,7 @@ class PrivateSums(DeclaredInput):
         return self._views_.encode(self._checked(X, reset=False))
 
     def _check_parameters(self) -> None:
-        check_parameters(self, self.rules)
+        check_parameters(self, self.ranges)
         if self.bounds is None and self.categories is None and not self.bounds_from_data:
             raise ValueError(
                 "bounds: none declared; pass (low, high) for each feature, or categories, from public knowledge, or "

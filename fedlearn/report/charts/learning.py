@@ -48,16 +48,16 @@ def _curve(
     return LineChart(key, title, x_title, metric.axis_title, drawn, bool(axis == "bytes" and is_wide))
 
 
-def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviation: bool = False) -> Line | None:
-    """Return the mean of a point over its seeds, up to the last common round, with a band; None without values.
+def line_of(point: Point, metric: str, axis: str, divisor: float = 1) -> Line | None:
+    """Return the mean of a point over its seeds, up to the last common round; None without values.
+
+    The band is one sample standard deviation to each side, as in tables.
 
     Parameters
     ----------
     axis
         The horizontal axis: ``"rounds"``, ``"bytes"`` uploaded, ``"reports"`` that count, ``"seconds"`` or virtual
         ``"hours"`` so far, divided by `divisor`.
-    deviation
-        Whether the band is one sample standard deviation to each side; else it is from the lowest to the highest.
     """
     tables = [_measured(run, metric, axis) for run in point.counted]
     length = min(len(table) for table in tables)
@@ -68,8 +68,8 @@ def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviati
     mean = y.mean(0)
     if len(tables) == 1:
         return Line(point.label, point.slot, tuple(x), tuple(mean))
-    low, high = (mean - y.std(0, ddof=1), mean + y.std(0, ddof=1)) if deviation else (y.min(0), y.max(0))
-    return Line(point.label, point.slot, tuple(x), tuple(mean), tuple(low), tuple(high))
+    deviation = y.std(0, ddof=1)
+    return Line(point.label, point.slot, tuple(x), tuple(mean), tuple(mean - deviation), tuple(mean + deviation))
 
 
 def thinned(line: Line, step: int) -> Line:
@@ -82,7 +82,9 @@ def thinned(line: Line, step: int) -> Line:
 
 
 def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float]]:
-    """Return (place on the axis, value) for each round in which a metric was measured."""
+    """Return (place on the axis, value) for each round in which a metric was measured; a baseline has no bytes."""
+    if axis == "bytes" and run.sent("bytes_up") is None:
+        return []
     places = {
         "rounds": run.column("round_number"),
         "bytes": _sums(run, "bytes_up"),
@@ -119,7 +121,7 @@ def pareto(points: Sequence[Point]) -> ScatterChart | None:
         return None
     placed = []
     for point in points:
-        y, x = point.spread(lambda run: run.latest(metric.name)), point.spread(lambda run: run.total("bytes_up"))
+        y, x = point.spread(lambda run: run.latest(metric.name)), point.spread(lambda run: run.sent("bytes_up"))
         if x is not None and x.mean > 0 and y is not None:
             placed.append((point, x.mean, y.mean))
     if len(placed) < 2 or max(x for _, x, _ in placed) <= EQUAL * min(x for _, x, _ in placed):

@@ -1,4 +1,4 @@
-"""Draw charts as files with matplotlib: PNG for slides, SVG for papers."""
+"""Draw charts as files with matplotlib: PNG for slides, SVG and PDF for papers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,15 @@ STYLE: Any = {  # matplotlib's type names every key
     "legend.frameon": False, "legend.fontsize": 8, "legend.title_fontsize": 8, "errorbar.capsize": 2.5,
     "figure.subplot.left": 0.13, "figure.subplot.right": 0.97, "figure.subplot.bottom": 0.14,
     "figure.subplot.top": 0.91, "svg.fonttype": "none", "svg.hashsalt": "fedlearn", "text.parse_math": False,
+    "pdf.fonttype": 42,
 }  # fmt: skip
+FORMATS: dict[str, dict[str, Any]] = {
+    "png": {"dpi": 160, "metadata": {"Software": None}},
+    "svg": {"metadata": {"Date": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
+}
+"""Format of a file -> what `savefig` is told, so that the same drawing gives the same bytes."""
+USUAL = ("png", "svg")
 WIDE, HIGH, LETTER = 326.0, 188.0, 4.0  # of the axes and of a letter in a name, in points
 MOST_NAMES = 16  # in a legend
 
@@ -44,8 +52,9 @@ def drawn(
     columns: int = 1,
     size: tuple[float, float] = (5.2, 3.9),
     layout: Literal["constrained"] | None = "constrained",
+    formats: Sequence[str] = USUAL,
 ) -> Iterator[list[Axes]]:
-    """Yield the panels of a figure, row by row, with common scales; write the figure as PNG and SVG after the block.
+    """Yield the panels of a figure, row by row, with common scales; write the figure as files after the block.
 
     The same drawing gives the same bytes.
 
@@ -53,6 +62,8 @@ def drawn(
     ----------
     size
         Width and height of a panel, in inches.
+    formats
+        Names of `FORMATS`: one file each.
     """  # fmt: skip
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -62,13 +73,13 @@ def drawn(
         figure = Figure(figsize=(columns * size[0], rows * size[1]), layout=layout)
         FigureCanvasAgg(figure)
         yield list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
-        figure.savefig(folder / f"{name}.png", dpi=160, metadata={"Software": None})
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+        for ending in formats:
+            figure.savefig(folder / f"{name}.{ending}", **FORMATS[ending])
 
 
-def save(chart: Chart, folder: Path, name: str = "") -> None:
-    """Write a chart as PNG and SVG."""
-    with drawn(folder, name or chart.key, size=(5.4, 3.4), layout=None) as (axes,):
+def save(chart: Chart, folder: Path, name: str = "", *, formats: Sequence[str] = USUAL) -> None:
+    """Write a chart as files of some `FORMATS`."""
+    with drawn(folder, name or chart.key, size=(5.4, 3.4), layout=None, formats=formats) as (axes,):
         axes.set(title=chart.title, ylabel=chart.y_title)
         _draw(chart, axes)
 

@@ -58,7 +58,8 @@ def _lines(chart: LineChart, metric: str) -> str:
         if chart.log_x
         else axis_of(places, count=6, tight=True, whole=by_round, from_zero=not by_round)
     )
-    y = axis_of(value for line in chart.lines for value in (*line.y, *line.low, *line.high))
+    heights = [value for line in chart.lines for value in (*line.y, *line.low, *line.high)]
+    y = axis_of(heights, whole=all(float(value).is_integer() for value in heights))
     drawn = [_band(line, x, y) for line in chart.lines if line.low] + [_line(line, x, y) for line in chart.lines]
     if metric:
         return element(chart, [*frame(x, y, chart.x_title), *drawn], f'data-metric="{escape(metric)}"')

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -13,7 +14,9 @@ from fedlearn.report.points import differing, shown
 from fedlearn.report.stored import StoredRun
 
 MOST_REASONS = 40
+NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 ORIGIN = {"command": "command", "commit": "commit of its folder", "fedlearn_commit": "commit of fedlearn"}
+OF_ONE_RUN = (*ORIGIN, "folder")  # entries of an environment that tell nothing of the machine
 
 Link = Callable[[StoredRun, str], str]
 """A function of a run and the name of one of its files that returns the file's address, as seen from the page."""
@@ -21,7 +24,7 @@ Link = Callable[[StoredRun, str], str]
 
 def trouble(runs: Sequence[StoredRun]) -> str:
     """Return the section of failures in rounds, the most frequent first."""
-    rows = [(count, run.name, *what) for run in runs for what, count in run.log.wrong.items()]
+    rows = [(count, run.name, what, reason) for run in runs for what, reason, count in _alike(run)]
     rows.sort(key=lambda row: -row[0])
     if not rows:
         return ""
@@ -33,6 +36,16 @@ def trouble(runs: Sequence[StoredRun]) -> str:
     head = '<tr><th class="num">times</th><th>run</th><th>what</th><th>reason</th></tr>'
     table = f'<div class="wide words"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
     return f"<h2>What went wrong</h2>{table}{more}"
+
+
+def _alike(run: StoredRun) -> Iterator[tuple[str, str, int]]:
+    """Yield (what, reason, how often) of failures; reasons that differ by their numbers alone are one."""
+    kinds: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for (what, reason), count in run.log.wrong.items():
+        kinds.setdefault((what, NUMBER.sub("0", reason)), []).append((reason, count))
+    for (what, _), reasons in kinds.items():
+        others = f" (and {len(reasons) - 1} with other numbers)" if len(reasons) > 1 else ""
+        yield what, reasons[0][0] + others, sum(count for _, count in reasons)
 
 
 def settings(runs: Sequence[StoredRun]) -> str:
@@ -53,7 +66,7 @@ def environment(runs: Sequence[StoredRun]) -> str:
     """Return the section of versions and machines, each different environment once."""
     kinds: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
     for run in runs:
-        machine = {k: v for k, v in run.environment.items() if k not in ORIGIN}
+        machine = {k: v for k, v in run.environment.items() if k not in OF_ONE_RUN}
         if machine:
             kinds.setdefault(repr(machine), (machine, []))[1].append(run.name)
     parts = []

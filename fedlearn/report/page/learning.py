@@ -20,6 +20,7 @@ from fedlearn.report.numbers import byte_unit, plain
 from fedlearn.report.page.figures import figure, legend, line_class
 from fedlearn.report.points import Point, counts_in, differing, metrics_of, shown
 from fedlearn.report.stored import StoredRun
+from fedlearn.words.metric import VIRTUAL_SECONDS, is_of_devices
 from fedlearn.words.spread import Spread
 
 AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time", "hours": "virtual time"}
@@ -45,10 +46,18 @@ def heading(runs: Sequence[StoredRun]) -> str:
 
 
 def curves(points: Sequence[Point]) -> str:
-    """Return the curves of all metrics but those of the spread over nodes."""
+    """Return the curves of all metrics but those of the spread over nodes and of devices."""
     runs = [run for point in points for run in point.runs]
     hidden = spread_names(runs)
-    return grid_of(points, [chart for chart in charts.curves(points, by=["rounds"]) if _metric_of(chart) not in hidden])
+    drawn = charts.curves(points, by=["rounds"])
+    return grid_of(points, [c for c in drawn if not (_metric_of(c) in hidden or is_of_devices(_metric_of(c)))])
+
+
+def devices(points: Sequence[Point]) -> str:
+    """Return the section of what devices did, by round, of the runs that have devices."""
+    timed = [point for point in points if any(run.latest(VIRTUAL_SECONDS.name) is not None for run in point.runs)]
+    drawn = [chart for chart in charts.curves(timed, by=["rounds"]) if is_of_devices(_metric_of(chart))]
+    return f"<h2>Devices</h2>{grid_of(timed, drawn)}" if drawn else ""
 
 
 def spread_names(runs: Sequence[StoredRun]) -> dict[str, str]:
@@ -70,12 +79,14 @@ def grid_of(points: Sequence[Point], drawn: Sequence[LineChart], *, note: str = 
     """
     if not drawn:
         return ""
+    slots = {line.slot for chart in drawn for line in chart.lines}
+    points = [point for point in points if point.slot in slots]
     runs = [run for point in points for run in point.runs]
     loss = metrics_of(runs).privacy_loss
     if loss is not None and loss.name in map(_metric_of, drawn):
         note = f"{note} {loss.title}: {counts_in(runs)}."
     if any(len(point.runs) > 1 for point in points):
-        note = "Lines are means over seeds, bands reach from the lowest to the highest. " + note
+        note = "Lines are means over seeds; bands are one standard deviation to each side, as in the tables. " + note
     said = f'<p class="note">{escape(note.strip())}</p>' if note else ""
     names = legend([(point.label, line_class(point.slot)) for point in points])
     figures = "".join(figure(chart, metric=_metric_of(chart)) for chart in drawn)

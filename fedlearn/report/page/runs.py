@@ -30,8 +30,8 @@ def heading(runs: Sequence[StoredRun]) -> str:
 
 def results(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
     """Return the tables of several runs: means over seeds, if there are any, and every run."""
-    repeated = any(len(point.runs) > 1 for point in points)
-    means = f"<h3>Means over seeds</h3>{points_table(points).as_html()}" if repeated else ""
+    repeated = [point for point in points if len(point.runs) > 1]
+    means = f"<h3>Means over seeds</h3>{points_table(repeated).as_html()}" if repeated else ""
     return f"{means}{'<h3>Every run</h3>' if repeated else ''}{_every_run(runs, points)}"
 
 

@@ -11,10 +11,11 @@ from html import escape
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.charts.learning import pareto
 from fedlearn.report.charts.rounds import all_reported, fates, phases
-from fedlearn.report.charts.skew import hides_sizes, skew_of
+from fedlearn.report.charts.skew import skew_of
 from fedlearn.report.numbers import number, ratio, seconds, size
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
+from fedlearn.report.page.account import account, few
 from fedlearn.report.page.classes import classes
 from fedlearn.report.page.details import Link
 from fedlearn.report.page.figures import figure
@@ -24,6 +25,7 @@ from fedlearn.report.points import (
     Point,
     best,
     compression_ratio,
+    is_compressed,
     points_of,
     seconds_of,
     shown,
@@ -35,6 +37,7 @@ from fedlearn.words.errors import said
 
 MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
 MOST_SKEWS = 6
+MOST_OPEN = 3  # runs whose rounds are not folded away
 
 
 def sections_of(
@@ -67,13 +70,14 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
         "learning": learning.heading(runs),
         "curves": learning.curves(points),
         "pareto": _pareto(points),
-        "nodes": nodes(runs, points),
-        "classes": classes(runs),
-        "rounds": _rounds(runs),
         "skew": _skew(runs),
+        "nodes": nodes(runs, points),
         "trouble": details.trouble(runs),
-        "origins": details.origins(runs),
+        "classes": classes(runs),
+        "devices": learning.devices(points),
+        "rounds": _rounds(runs),
         "settings": details.settings(runs),
+        "origins": details.origins(runs),
         "environment": details.environment(runs),
         "files": details.files(runs, link),
     }
@@ -83,16 +87,24 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
 
 
 def _head(runs: Sequence[StoredRun], title: str, *, live: bool, problems: Sequence[str] = ()) -> str:
-    notices = dict.fromkeys(str(run.log.view.about.get("notice") or "") for run in runs)
+    notices: dict[str, list[str]] = {}
+    for run in runs:
+        notices.setdefault(str(run.log.view.about.get("notice") or ""), []).append(run.name)
     settled = [run for run in runs if not live or run.status != "unfinished"]  # others are half written
     problems = [*problems, *(problem for run in settled for problem in run.problems)]
-    texts = [("notice", notice) for notice in notices if notice] + [("problem", problem) for problem in problems]
-    texts += [("problem", f"{run.name} failed: {run.reason}") for run in runs if run.reason]
+    whose = {n: "" if len(names) == len(runs) else f"{few(names)}: " for n, names in notices.items()}
+    texts = [("notice", f"{whose[notice]}{notice}") for notice in notices if notice] + [
+        ("problem", problem) for problem in problems
+    ]
+    texts += [("problem", f"{run.name} {run.status}: {run.reason}") for run in runs if run.reason]
     lines = "".join(f'<p class="{kind}">{escape(text)}</p>' for kind, text in texts)
-    about = f'<p class="about">{escape(_about(runs, live=live))}</p>'
+    told = "".join(f"<p>{escape(line)}</p>" for line in account(runs))
+    is_told = bool(told) and len(runs) > 1
+    about = "" if is_told else f'<p class="about">{escape(_about(runs, live=live))}</p>'
     own = f'<p class="about">{escape(runs[0].notes)}</p>' if len(runs) == 1 and runs[0].notes else ""
     state = _progress(runs) if live else ""
-    return f'<p class="brand">fedlearn</p><h1>{escape(title)}</h1>{about}{own}{state}{lines}'
+    told = f'<div class="account">{told}</div>' if told else ""
+    return f'<p class="brand">fedlearn</p><h1>{escape(title)}</h1>{about}{own}{state}{told}{lines}'
 
 
 def _about(runs: Sequence[StoredRun], *, live: bool) -> str:
@@ -143,13 +155,15 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
     tiles = []
     metrics = run.metrics
     for metric in metrics.results:
+        if run.latest(metric.name) is None:
+            continue  # nodes alone have measured it
         note = metric.note
         if metric is metrics.headline:
             top, round_number = best(run, metric) or (None, 0)
             note = f"best {number(top)} in round {round_number}"
         tiles.append((metric.title, number(run.latest(metric.name)), note))
-    smaller = compression_ratio(run)
-    tiles.append(("uploaded", size(run.total("bytes_up")), f"{ratio(smaller)} smaller than plain" if smaller else ""))
+    note = f"{ratio(compression_ratio(run) or 0)} smaller than plain" if is_compressed(run) else ""
+    tiles.append(("uploaded", size(run.total("bytes_up")), note))
     tiles.append(("downloaded", size(run.total("bytes_down")), f"and {size(run.total('bytes_protocol'))} of protocol"))
     each = seconds(seconds_of(run) / len(run.rounds))
     count = "1 round" if len(run.rounds) == 1 else f"{len(run.rounds)} rounds, {each} each"
@@ -181,13 +195,15 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
         return f"<h2>Rounds</h2><p>Drawn for up to {MOST_BY_ROUND} runs; report on fewer to see each.</p>"
     if len(begun) == 1:
         return f"<h2>Rounds</h2>{_by_round(begun[0])}"
-    opened = " open" if len(begun) <= 3 else ""
+    opened = " open" if len(begun) <= MOST_OPEN else ""
     parts = [
         f'<details id="r-{escape(run.name)}" data-of="{escape(run.name)}"{opened}><summary>{escape(run.name)}</summary>'
         f"{_by_round(run)}</details>"
         for run in begun
     ]
-    return f"<h2>Rounds</h2>{''.join(parts)}"
+    inside = "".join(parts)
+    folded = f'<details id="all-rounds"><summary>of {len(begun)} runs</summary>{inside}</details>'
+    return f"<h2>Rounds</h2>{inside if opened else folded}"
 
 
 def _by_round(run: StoredRun) -> str:
@@ -207,26 +223,30 @@ def _all_well(run: StoredRun) -> str:
 
 def _skew(runs: Sequence[StoredRun]) -> str:
     """Return the section of labels by node: one chart for each way to spread them, for the first of its seeds."""
-    ways: dict[str, StoredRun] = {}
+    ways: dict[str, tuple[HeatMap | str, list[str]]] = {}
     for run in runs:
-        if hides_sizes(run):
-            continue
-        if run.rounds and run.settings:  # from the first round on the data are in the cache
-            way = {k: v for k, v in run.settings.items() if k.startswith("data.") and k not in NO_DIFFERENCE}
-            ways.setdefault(repr([way, run.settings.get("clients")]), run)
-    if not ways:
+        way = {k: v for k, v in run.settings.items() if k.startswith("data.") and k not in NO_DIFFERENCE}
+        key = repr([way, run.settings.get("clients")])
+        if key in ways:
+            ways[key][1].append(run.name)
+        elif run.rounds and (found := skew_of(run)):
+            ways[key] = found, [run.name]
+    drawn = [(chart, names) for chart, names in ways.values() if isinstance(chart, HeatMap)]
+    reasons: dict[str, list[str]] = {}
+    for reason, names in ways.values():
+        if isinstance(reason, str):
+            reasons.setdefault(reason, []).extend(names)
+    if not drawn and not reasons:
         return ""
-    found = {run.name: skew_of(run.settings) for run in list(ways.values())[:MOST_SKEWS]}
-    drawn = "".join(figure(chart, _emptiness(chart)) for chart in found.values() if isinstance(chart, HeatMap))
-    words = "".join(
-        f'<p class="note">No picture of {escape(n)}: {escape(w)}</p>' for n, w in found.items() if isinstance(w, str)
-    )
-    more = f'<p class="note">The first {MOST_SKEWS} of {len(ways)}.</p>' if len(ways) > MOST_SKEWS else ""
-    return f'<h2>Who has which data</h2>{more}<div class="grid-2">{drawn}</div>{words}'
+    figures = "".join(figure(chart, _emptiness(chart, names, of=len(runs))) for chart, names in drawn[:MOST_SKEWS])
+    words = "".join(f'<p class="note">No picture of {escape(few(n))}: {escape(w)}.</p>' for w, n in reasons.items())
+    more = f'<p class="note">The first {MOST_SKEWS} of {len(drawn)}.</p>' if len(drawn) > MOST_SKEWS else ""
+    return f'<h2>Who has which data</h2>{more}<div class="grid-3">{figures}</div>{words}'
 
 
-def _emptiness(chart: HeatMap) -> str:
+def _emptiness(chart: HeatMap, names: Sequence[str], *, of: int) -> str:
     sizes = chart.counts.sum(axis=0)
     empty = int((sizes == 0).sum())
     text = f"Examples a node: {sizes.min()} to {sizes.max()}, at most {chart.counts.max()} in a cell."
-    return text + (f" {empty} nodes have none." if empty else "")
+    none = f" {empty} nodes have none." if empty else ""
+    return text + none + (f" Of {few(names)}." if len(names) < of else "")

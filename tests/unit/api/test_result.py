@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
 
 import fedlearn
+from fedlearn.runs.dealt import write_dealt
 from fedlearn.words.errors import UsageError
+from fedlearn.words.node import CLASS, Dealt
 
 LOOKS = {
     "summary": "summary.json", "sha256": "summary.json", "spec": "data.json", "history": "metrics.csv",
     "nodes": "nodes.csv", "state": "model.safetensors", "best_state": "best.safetensors", "settings": "settings.toml",
+    "who_has": "dealt.json",
 }  # fmt: skip
 
 
@@ -46,6 +50,16 @@ def test_a_look_at_a_spoiled_file_is_one_line_at_once(tmp_path, look, spoiled):
     with pytest.raises(UsageError) as error:
         getattr(run, look)
     assert path.name in str(error.value) and "\n" not in str(error.value)
+
+
+def test_who_has_which_data_is_a_frame_of_classes_by_nodes(tmp_path):
+    (tmp_path / "settings.toml").write_text("clients = 2\n")
+    write_dealt(tmp_path, Dealt(2, CLASS, ((3, 0), (1, 5), (0, 1))))
+    spec = {"name": "t", "shape": [2], "dtype": "float32", "classes": 3, "class_names": ["cat", "dog"]}
+    (tmp_path / "data.json").write_text(json.dumps(spec))
+    frame = fedlearn.load(tmp_path).who_has
+    assert frame.to_dict() == {0: {"cat": 3, "dog": 1, 2: 0}, 1: {"cat": 0, "dog": 5, 2: 1}}
+    assert (frame.index.name, frame.columns.name) == ("class", "node")
 
 
 def test_model_of_a_round_that_has_not_stayed_is_one_line(tmp_path):

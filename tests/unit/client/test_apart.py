@@ -66,6 +66,14 @@ def test_passes_of_a_baseline_limit_the_examples_of_a_fit(passes, limit):
     assert task.most_examples == (None if limit is None else round(limit * len(task.indices)))
 
 
+@pytest.mark.parametrize(("time_for", "passes", "limit"), [(0, 0.0, 0), (3, 2.0, 3), (10**6, 0.0, 10**6)])
+def test_device_that_has_less_time_takes_fewer_examples_than_the_passes(time_for, passes, limit):
+    sent = wire.evaluation(7, wire.pack_arrays({"w": np.zeros(3)}), round_number=1, ttl=60.0)
+    message = wire.with_instruction(sent, Instruction(1, 1, 0), ttl=60.0)
+    message = wire.with_most_examples(message, time_for)
+    assert task_of(visit_with({"training.passes": passes}, message), message.content).most_examples == limit
+
+
 @pytest.mark.parametrize(
     ("settings", "about"),
     [({}, {"own-data": True}), ({"model.name": "dp-forest", "data.dataset": "diabetes"}, {})],

@@ -17,7 +17,7 @@ VALUES = {
     "privacy.epsilon": 0.5, "training.lr": 0.25, "compression.codec": "drop", "compression.keep_ratio": 0.3,
     "compression.send": "update", "strategy.name": "median", "engine.name": "inline", "engine.workers": 2,
     "devices.name": "phones", "stop.target": "0.9", "stop.patience": 3, "training.baseline": "local",
-    "model.initial": "/another/run",
+    "model.initial": "/another/run", "secure.sums": "unmasked",
     "out": "/a/run",
 }  # fmt: skip
 

@@ -219,3 +219,10 @@ def test_labels_of_sequences_cannot_be_skewed():
     assert len(parts("natural", dataset=texts)) == len(parts("iid", dataset=texts)) == 5
     with pytest.raises(SettingError, match="an example of 'arrays' has several: take iid or natural"):
         parts("dirichlet", dataset=texts)
+
+
+def test_of_a_partition_file_no_more_is_read_than_any_has(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedlearn.data.partition_map.MOST_BYTES", 100)
+    (tmp_path / "who.csv").write_text("node\n" + "0\n" * 100)
+    with pytest.raises(FedlearnError, match="it is larger than 100 bytes"):
+        parts(tmp_path / "who.csv", clients=3)

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.config import RunConfig
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.data import synthetic as made
 from fedlearn.models import load_model
-from fedlearn.report.charts.skew import skew_of
 from fedlearn.words.errors import SettingError
 
 KINDS = ["images", "rows", "tokens"]
@@ -143,15 +141,3 @@ def test_what_only_stored_examples_can_be_asked_is_refused():
         partition_table(load(), DataSettings(partition="dirichlet"), num_partitions=3, seed=1)
     with pytest.raises(SettingError, match="from 1 to 1000000"):
         partition_table(load(), DataSettings(), num_partitions=1_000_001, seed=1)
-
-
-def test_the_report_draws_the_first_nodes_and_makes_no_others():
-    def picture(**options):
-        data = {"dataset": "synthetic", "options": json.dumps(options)}
-        config = RunConfig.model_validate({"clients": 1_000_000, "data": data})
-        from fedlearn.config import to_flower
-
-        return skew_of(to_flower(config))
-
-    assert picture(size=4).counts.sum() == 100 * 20
-    assert "too many" in picture(size=64, examples=2000)

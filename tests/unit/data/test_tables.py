@@ -259,6 +259,14 @@ def test_no_line_of_any_bytes_keeps_another_from_being_read(tmp_path, dialect):
         assert not plain - odd and (odd - plain).total() <= 1, line
 
 
+def test_a_line_that_is_decoded_to_two_lines_is_one_row(tmp_path):
+    schema = TableSchema("y", {"b": (0, 9)}, classes=("no", "yes"))
+    (tmp_path / "t.csv").write_bytes(b"b,y\n1,no\n2+AAo-3,yes\n3,yes+AA0-\n4,no\n")
+    rows, _ = module.encoded(module.read_columns(tmp_path / "t.csv", schema, Dialect(encoding="utf-7")), schema)
+    assert records(rows).keys() >= records(Examples(np.array([[1.0], [4.0]]), np.array([0, 0]))).keys()
+    assert len(rows) == 4
+
+
 @pytest.mark.parametrize("name", ["people.CSV", "people.csv.gz"])
 def test_a_declared_table_may_be_written_in_another_dialect(people, tmp_path, name):
     plain = load_dataset(people(), "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -119,6 +121,9 @@ def test_scale_of_columns_is_said():
     rows = ROWS.test.inputs * np.float32([1, 0, 3000, 0.5])
     (note,) = unlike_columns(ROWS.spec, Examples(rows, ROWS.test.targets))
     assert note.startswith("columns of unlike scale: column 2 reaches 3e+03, column 3 0.482 (from 0)")
+    named = replace(ROWS.spec, feature_names=tuple("abcd"))
+    (note,) = unlike_columns(named, Examples(rows, ROWS.test.targets))
+    assert note.startswith("columns of unlike scale: column 'c' reaches 3e+03, column 'd' 0.482 (from 0)")
     assert not list(unlike_columns(ROWS.spec, ROWS.test))
     assert not list(unlike_columns(ROWS.spec, Examples(rows[:, 1:2], ROWS.test.targets)))
 

@@ -276,6 +276,7 @@ def test_sums_alone_keep_no_outputs():
         ("confusion_matrix_at", "no scorer and no metric"),
         ("f1", r"evaluation\.scores = 'f1': it fails on made-up outputs .* Target is multiclass but average='binary'"),
         ("accuracy", r"evaluation\.scores = 'accuracy': it is measured anyway"),
+        (f"{__name__}:train_loss", "it is measured anyway, as are train_loss"),
         ("f1_macro,f1_macro", "two scores have this name"),
         ("math:tau", "it is neither a function nor a metric, but a float"),
         ("math:tau_", "it cannot be loaded"),
@@ -289,6 +290,10 @@ def test_what_cannot_be_a_score_is_refused_before_round_1(scores, said):
         model = model_of(THREE, 3, scores)
         assert model.metrics
         model.try_scores(torch.zeros(2, 3), rows=10)
+
+
+def train_loss(outputs, targets):
+    return 0.0
 
 
 def one_argument(outputs):

@@ -52,7 +52,7 @@ def test_every_value_of_every_option_is_replayed(name, monkeypatch):
     kind = getattr(trees, name)
     words = {
         parameter: rule.words.removeprefix("one of ").replace("'", "").split(", ")
-        for parameter, rule in kind.rules.items()
+        for parameter, rule in kind.ranges.items()
         if rule.words.startswith("one of") and parameter != "noise"  # seeded noise claims nothing
     }
 

@@ -11,8 +11,10 @@ import pytest
 
 from fedlearn.config import config_from
 from fedlearn.report.stored import StoredRun, read_run
+from fedlearn.runs.dealt import write_dealt
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import COLUMNS
+from fedlearn.words.node import LABEL, Dealt
 
 SMALL = {"clients": 4, "rounds.total": 3, "rounds.cohort": 2, "data.dataset": "digits"}
 STARTED = {
@@ -24,6 +26,7 @@ FIXED = {
     "bytes_up": 500, "uploads": 2, "bytes_protocol": 10, "selection_seconds": 0.5, "training_seconds": 2.0,
     "evaluation_seconds": 0.5,
 }  # fmt: skip
+DEALT = Dealt(4, LABEL, ((5, 0, 1, 2), (0, 4, 4, 1)))
 
 
 def rows_of(accuracies: Sequence[float | None], **changed: Any) -> list[dict[str, Any]]:
@@ -73,11 +76,14 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         events: Sequence[dict[str, Any]] = (),
         started: dict[str, Any] | None = None,
         status: str = "completed",
+        dealt: Dealt | None = DEALT,
     ) -> Path:
         folder = tmp_path / name
         folder.mkdir(parents=True)
         rows = rows_of([0.2, 0.5, 0.4]) if rows is None else rows
         RunFolder(folder).write_settings(config_from({**SMALL, **(settings or {})}))
+        if dealt is not None:
+            write_dealt(folder, dealt)
         write_rows(folder, rows)
         write_events(folder, [{**STARTED, **(started or {})}, *events, *map(committed, rows)])
         if status:

@@ -17,6 +17,10 @@ from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
 from fedlearn.report.stored import read_run
 from fedlearn.report.writing import title_of, write_page, write_report
+from fedlearn.words.errors import UsageError
+from fedlearn.words.metric import ACCURACY, LOSS, TRAIN_LOSS
+from fedlearn.words.metrics import Metrics
+from fedlearn.words.spread import Spread
 from tests.unit.report.conftest import FIXED, rows_of, write_nodes
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
@@ -92,9 +96,8 @@ def test_links_lead_to_the_raw_files(page_for, make_run, tmp_path):
     folder = make_run("my run #1")
     page = page_for(folder)
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
-    assert {(tmp_path / "out" / unquote(link)).resolve() for link in links} == {
-        folder / name for name in ("settings.toml", "environment.json", "events.jsonl", "metrics.csv", "summary.json")
-    }
+    names = ("settings.toml", "environment.json", "events.jsonl", "metrics.csv", "summary.json", "dealt.json")
+    assert {(tmp_path / "out" / unquote(link)).resolve() for link in links} == {folder / name for name in names}
 
 
 def test_the_numbers_under_the_pointer_are_those_of_the_table(page_for, make_run):
@@ -210,7 +213,6 @@ def test_trees_are_shown_by_their_error(page_for, make_run):
         "MAE scaled by round",
         "spent per record",
         "seeded noise",
-        "tenth of the target",
     ):
         assert word in page.said, word
     assert "accuracy" not in page.said
@@ -267,7 +269,102 @@ def test_figures_and_tables_lie_beside_the_page(make_run):
     assert page == folder / "report" / "index.html" and problems == []
     assert {path.suffix for path in (folder / "report" / "figures").iterdir()} == {".png", ".svg"}
     names = {path.name for path in (folder / "report" / "tables").iterdir()}
-    assert names == {"runs.csv", "runs.tex", "points.csv", "points.tex", "rounds.csv"}
+    assert names == {
+        "runs.csv", "runs.tex", "runs.md", "points.csv", "points.tex", "points.md", "rounds.csv",
+    }  # fmt: skip
+
+
+def test_figures_have_the_formats_that_were_asked_for(make_run, tmp_path):
+    folder = make_run()
+    for place in ("a", "b"):
+        write_report([folder], tmp_path / place, figures="pdf, SVG")
+    files = {path.relative_to(tmp_path / "a") for path in (tmp_path / "a" / "figures").iterdir()}
+    assert {path.suffix for path in files} == {".pdf", ".svg"}
+    assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files)
+    assert (tmp_path / "a" / "figures" / "skew.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(UsageError, match="--figures eps: there is no such format: png, svg, pdf"):
+        write_report([folder], tmp_path / "c", figures="eps")
+    assert not (tmp_path / "c").exists()
+
+
+def test_tables_have_the_columns_that_were_asked_for(make_run, tmp_path):
+    runs = [make_run("a"), make_run("b", settings={"training.lr": 0.5})]
+    write_report(runs, tmp_path / "out", figures="", columns="best accuracy,training.lr, seconds")
+    tables = tmp_path / "out" / "tables"
+    assert (tables / "runs.csv").read_text().splitlines()[0] == "run,best_accuracy,training.lr,seconds"
+    assert (tables / "runs.md").read_text().splitlines()[0] == "| run | best accuracy | lr | time |"
+    assert (tables / "points.tex").read_text().splitlines()[2] == r"settings & best accuracy & time \\"
+    assert not list((tmp_path / "out" / "figures").iterdir())
+    with pytest.raises(UsageError, match="--columns lr2: there is no such column: run, accuracy, best_accuracy"):
+        write_report(runs, tmp_path / "no", columns="lr2")
+
+
+def test_the_head_says_in_words_what_happened(page_for, make_run):
+    page = page_for(make_run())
+    for words in (
+        "3 rounds were committed.", "Every node that was asked reported in time.",
+        "Best accuracy: 0.5000 in round 2; 0.4000 at the end.", "Nodes sent 1.5 kB, 4.00x smaller than plain, and were",
+        "The final model's SHA-256 begins with ababababab.",
+    ):  # fmt: skip
+        assert words in page.said, words
+
+
+def test_the_head_of_several_runs_says_which_was_best_and_what_was_lost(page_for, make_run):
+    bad = make_run("bad", rows=rows_of([0.1, 0.2], reported=1, refused=1), settings={"seed": 2}, status="failed")
+    page = page_for(make_run("good"), bad)
+    for words in (
+        "2 runs: 1 completed, 1 failed (bad). 5 rounds were committed.",
+        "2 of 10 reports that were asked for do not count: refused 2, in bad.",
+        "Best accuracy: 0.5000 of good in round 2.",
+        "Nodes sent 1 kB to 1.5 kB a run", "2 of 2 final models are the same as another.",
+    ):  # fmt: skip
+        assert words in page.said, words
+
+
+def test_a_notice_names_its_runs_where_it_is_not_that_of_all(page_for, make_run):
+    both = [make_run(name, started={"notice": "digits were taken"}) for name in "ab"]
+    assert "a: digits were taken" not in page_for(*both).said
+    assert "a, b: digits were taken" in page_for(*both, make_run("c")).said
+
+
+def test_the_head_of_a_sweep_says_the_best_mean_over_seeds(page_for, make_run):
+    runs = [
+        make_run(f"{lr}-{seed}", rows=rows_of([accuracy]), settings={"training.lr": lr, "seed": seed})
+        for lr, accuracies in ((0.1, (0.2, 0.4)), (0.2, (0.3, 0.5)))
+        for seed, accuracy in enumerate(accuracies)
+    ]
+    page = page_for(*runs)
+    assert "Best accuracy: 0.5000 of 0.2-1 in round 1." in page.said
+    assert "Best mean over seeds at the end: 0.4000 ± 0.1414 of lr=0.2." in page.said
+
+
+def test_what_people_look_for_stands_first_and_the_details_of_rounds_last(make_run):
+    sections = list(sections_of([read_run("a", make_run())], title="t", link=lambda run, name: ""))
+    places = [sections.index(name) for name in ("results", "curves", "skew", "nodes", "trouble", "rounds", "settings")]
+    assert places == sorted(places)
+
+
+def test_curves_of_devices_are_of_the_runs_that_have_them(make_run):
+    timed = rows_of([0.2, 0.4], virtual_seconds=3.0, reports_phone=1.0)
+    runs = [read_run("plain", make_run("plain")), read_run("phones", make_run("phones", rows=timed))]
+    sections = sections_of(runs, title="t", link=lambda run, name: "")
+    assert "reports phone by round" in sections["devices"] and "plain" not in sections["devices"]
+    assert "reports phone" not in sections["curves"]
+    assert sections_of(runs[:1], title="t", link=lambda run, name: "")["devices"] == ""
+
+
+def test_what_nodes_alone_have_measured_is_a_score(page_for, make_run):
+    rows = [{**row, "loss": None, "accuracy_nodes": 0.875} for row in rows_of([None, None])]
+    declared = Metrics((TRAIN_LOSS, *Spread(ACCURACY).metrics), (LOSS, ACCURACY)).to_plain()
+    page = page_for(make_run(rows=rows, started={"metrics": declared}))
+    assert "Best accuracy on nodes: 0.8750 at the end." in page.said
+    assert "accuracy on nodes 0.8750" in page.said and "accuracy by round" not in page.said
+
+
+def test_reasons_that_differ_by_their_numbers_alone_are_one_row(page_for, make_run):
+    wrong = [{"event": "refused", "round": 1, "attempt": 1, "reason": f"{n}.5 times the norm"} for n in (7, 8, 8)]
+    page = page_for(make_run(events=wrong))
+    assert "7.5 times the norm (and 1 with other numbers)" in page.said and "8.5" not in page.said
 
 
 def test_the_same_run_gives_the_same_report(make_run, tmp_path):
@@ -275,5 +372,5 @@ def test_the_same_run_gives_the_same_report(make_run, tmp_path):
     for out in ("a", "b"):
         write_report([folder], tmp_path / out)
     files = [path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file()]
-    assert len(files) == 1 + 2 * (3 + 1 + 1) + 5
+    assert len(files) == 1 + 2 * (3 + 1 + 1) + 7
     assert all((tmp_path / "a" / each).read_bytes() == (tmp_path / "b" / each).read_bytes() for each in files)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from fedlearn.report.charts.learning import line_of, pareto
 from fedlearn.report.points import best, compression_ratio, differing, metrics_of, points_of
+from fedlearn.report.run_tables import runs_table
 from fedlearn.words.metric import ACCURACY, LOSS, MAE, Metric
 from fedlearn.words.metrics import Metrics
 from tests.unit.report.conftest import rows_of
@@ -50,6 +53,32 @@ def test_runs_whose_settings_cannot_be_read_are_points_of_their_own(make_run, st
     from fedlearn.report.stored import read_run
 
     assert [point.label for point in points_of([read_run("lost", lost), stored("kept")])] == ["lost", "kept"]
+
+
+def test_a_point_of_several_seeds_is_told_from_the_others_by_few_words(stored):
+    """The settings of all runs differ in many ways; a name of them all would have 140 letters."""
+    skewed = {"data.partition": "dirichlet", "data.alpha": 0.1, "rounds.total": 12, "training.lr": 0.1}
+    other = {"rounds.quorum": 0.5, "rounds.reporting_deadline": 7.0, "training.lr": 0.2, **DROP}
+    runs = [stored(f"s{seed}", settings={**skewed, "seed": seed}) for seed in (1, 2)]
+    assert [point.label for point in points_of([*runs, stored("o", settings=other)])] == ["total=12", "o"]
+    flat = [stored(f"f{seed}", settings={**skewed, "data.partition": "iid", "seed": seed}) for seed in (1, 2)]
+    assert [point.label for point in points_of([*runs, *flat])] == ["partition=dirichlet", "partition=iid"]
+
+
+def test_what_another_setting_keeps_from_being_read_is_in_no_name(stored):
+    settings = [
+        {"data.partition": scheme, "data.alpha": alpha, "seed": seed}
+        for scheme, alpha in (("iid", 0.5), ("dirichlet", 0.5), ("dirichlet", 0.1))
+        for seed in (1, 2)
+    ]
+    labels = [p.label for p in points_of([stored(str(n), settings=each) for n, each in enumerate(settings)])]
+    assert labels == ["partition=iid", "partition=dirichlet, alpha=0.5", "partition=dirichlet, alpha=0.1"]
+
+
+def test_a_point_without_a_short_name_is_called_by_its_first_run(stored):
+    names = [{"data.dataset": letter * 70, "seed": seed} for letter in "ab" for seed in (1, 2)]
+    labels = [point.label for point in points_of([stored(str(n), settings=each) for n, each in enumerate(names)])]
+    assert labels == ["0 and 1 more", "2 and 1 more"]
 
 
 def test_half_a_run_does_not_count_in_a_mean(stored):
@@ -118,3 +147,14 @@ def test_runs_of_two_kinds_of_models_are_judged_by_what_comes_first(stored):
 def test_the_compression_ratio_of_a_run_that_goes_on_comes_from_its_reports(stored):
     assert compression_ratio(stored(status="")) == 1000 * 6 / 1500
     assert compression_ratio(stored("trees", status="", started={"plain_bytes": 0})) is None
+
+
+def test_baseline_has_no_bytes_where_federations_are_compared_by_them(stored):
+    runs = [stored(name, settings={"training.baseline": name}, rows=rows_of([0.2, 0.4])) for name in ("none", "local")]
+    local = replace(runs[1], summary={**runs[1].summary, "baseline": "local"})
+    points = points_of([runs[0], local])
+    assert [line_of(point, "accuracy", "bytes") is None for point in points] == [False, True]
+    assert all(line_of(point, "accuracy", "rounds") for point in points)
+    assert pareto(points) is None
+    assert (local.sent("bytes_up"), compression_ratio(local)) == (None, None)
+    assert runs_table([runs[0], local]).rows[1].count(None) > runs_table([runs[0], local]).rows[0].count(None)

@@ -88,17 +88,10 @@ def test_the_page_says_it_of_one_run_and_of_several(stored):
         assert LOCAL in sections["results"]
 
 
-def test_no_picture_counts_the_rows_of_nodes_that_noise_is_to_hide(stored):
-    """The shares of a table of ours are known to everybody; who has how many of an own one is private."""
-
-    def drawn(**settings):
-        run = stored(str(settings), settings=settings, **of(LOCAL))
-        return sections_of([run], title="t", link=lambda run, name: "")["skew"]
-
-    assert drawn(**{"data.dataset": "own.toml", "privacy.noise": "secure"}) == ""
-    assert drawn(**{"data.dataset": "own.toml", "privacy.noise": "auto"}) == ""
-    assert drawn(**{"data.dataset": "own.toml", "privacy.noise": "seeded"}) != ""
-    assert drawn(**{"data.dataset": "digits", "privacy.noise": "secure"}) != ""
+def test_a_private_run_has_no_picture_of_who_has_what_and_no_word_of_it(stored):
+    """Its nodes tell no counts, so that the folder has none: `tests/unit/data/test_dealing.py`."""
+    run = stored("a", dealt=None, **of(LOCAL))
+    assert sections_of([run], title="t", link=lambda run, name: "")["skew"] == ""
 
 
 def test_a_curve_of_an_epsilon_stands_below_a_line_that_says_it(stored):

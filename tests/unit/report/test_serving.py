@@ -117,6 +117,7 @@ def test_whoever_comes_gets_all_and_then_what_changes(make_run, monkeypatch):
         "pareto",
         "nodes",
         "classes",
+        "devices",
         "rounds",
         "skew",
         "trouble",

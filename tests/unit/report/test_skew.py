@@ -1,112 +1,104 @@
-"""The labels of each node are computed as the run did it, from local data, and run no foreign code."""
+"""Who has which data is drawn from the counts that a run stored, and from nothing else in its folder."""
 
 from __future__ import annotations
 
+import json
 import os
-import sys
 
-import numpy as np
 import pytest
 
-from fedlearn.config import config_from
-from fedlearn.data import load_dataset, partition_table
 from fedlearn.report.charts.skew import MOST_NODES, skew_of
+from fedlearn.report.page.sections import sections_of
+from fedlearn.report.stored import read_run
+from fedlearn.runs.dealt import read_dealt
+from fedlearn.words.node import CLASS, EXAMPLE, LABEL, Dealt
+
+TWO_NODES = Dealt(2, CLASS, ((3, 0), (1, 5)))
 
 
-def test_the_picture_counts_what_the_run_dealt_out():
-    settings = {"data.dataset": "digits", "data.partition": "shard", "clients": 7, "seed": 3}
-    picture = skew_of({**settings, "data.notice": "", "training.lr": 0.3})
-    config, dataset = config_from(settings), load_dataset("digits", "")
-    table = partition_table(dataset, config.data, num_partitions=7, seed=3)
-    assert picture.counts.shape == (10, 7)
-    for node in range(7):
-        labels = dataset.train.labels[table.indices(node)]
-        assert picture.counts[:, node].tolist() == [int((labels == label).sum()) for label in range(10)]
+@pytest.fixture
+def dealt_run(make_run):
+    """Write a run folder with its counts, and read it."""
+
+    def dealt_run(dealt=TWO_NODES, *, name="run", names=("cat", "dog"), **given):
+        folder = make_run(name, dealt=dealt, **given)
+        spec = {"name": "pets", "shape": [2], "dtype": "float32", "classes": 2, "class_names": names}
+        (folder / "data.json").write_text(json.dumps(spec))
+        return read_run(name, folder)
+
+    return dealt_run
 
 
-def test_a_run_of_an_older_version_has_its_picture_too():
-    assert skew_of({"data.dataset": "digits", "clients": 3, "strategy.trim": 0.1}).counts.shape == (10, 3)
+def section_of(*runs):
+    return sections_of(runs, title="t", link=lambda run, name: "")["skew"]
 
 
-def test_of_many_nodes_the_first_are_drawn():
-    picture = skew_of({"data.dataset": "digits", "clients": 150})
-    assert picture.counts.shape == (10, MOST_NODES) and picture.x_title == "first 100 of 150 nodes"
+def test_the_counts_of_a_run_are_drawn_under_the_names_of_its_classes(dealt_run):
+    picture = skew_of(dealt_run(settings={"data.dataset": "/home/me/pets.csv", "data.partition": "dirichlet"}))
+    assert picture.counts.tolist() == [[3, 0], [1, 5]]
+    assert (picture.rows, picture.x_title, picture.y_title) == (("cat", "dog"), "node", "class")
+    assert picture.title == "class by node: pets.csv, dirichlet, alpha 0.5, seed 1"
 
 
-def test_a_regression_is_shown_by_tenths_of_its_target():
-    picture = skew_of({"data.dataset": "diabetes", "model.name": "dp-forest", "clients": 4})
-    assert picture.y_title == "tenth of the target"
-    assert np.ptp(picture.counts.sum(axis=1)) < 12
+def test_of_many_nodes_the_first_are_drawn_and_the_number_of_all_is_said(dealt_run):
+    picture = skew_of(dealt_run(Dealt(1_000_000, LABEL, (tuple(range(150)),))))
+    assert picture.counts.shape == (1, MOST_NODES) and picture.x_title == "first 100 of 1000000 nodes"
 
 
-@pytest.mark.parametrize("name", ["os:system", "no_such_module:data"])
-def test_no_code_that_a_run_folder_names_is_run(name, monkeypatch):
-    monkeypatch.setattr("os.system", lambda command: pytest.fail("it was run"))
-    assert "runs no code" in skew_of({"data.dataset": name, "data.dir": "touch stolen"})
-    assert "no_such_module" not in sys.modules
+def test_labels_without_names_are_numbers_and_examples_without_labels_one_row(dealt_run):
+    assert skew_of(dealt_run(Dealt(1, LABEL, ((2,), (3,))), name="a")).rows == ("0", "1")
+    assert skew_of(dealt_run(Dealt(1, EXAMPLE, ((2,),)), name="b")).rows == ("all",)
+    assert skew_of(dealt_run(name="c", names=("cat",))).rows == ("cat", "1")
 
 
-def test_nothing_is_downloaded(monkeypatch, tmp_path):
-    monkeypatch.setenv("FEDLEARN_DATA", str(tmp_path))
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: pytest.fail("it asked the network"))
-    said = skew_of({"data.dataset": "cifar10", "clients": 11})
-    assert "CIFAR-10 was not found" in said and "not tried: only a run may download" in said
+def test_a_run_without_counts_has_a_sentence_in_place_of_a_picture(make_run):
+    runs = [read_run(name, make_run(name, dealt=None)) for name in ("a", "b")]
+    assert section_of(*runs).count("No picture of") == 1  # one line for both
+    assert "No picture of a, b: there is no dealt.json" in section_of(*runs)
 
 
-@pytest.mark.parametrize("settings", [{"data.dataset": "digits", "clients": 0}, {"no.such": 1}])
-def test_settings_that_cannot_be_read_are_a_word(settings):
-    assert "cannot be read" in skew_of(settings)
+def test_runs_that_dealt_alike_share_a_picture(dealt_run):
+    runs = [
+        dealt_run(name="a"),
+        dealt_run(name="b", settings={"seed": 2}),
+        dealt_run(name="c", settings={"clients": 2}),
+    ]
+    drawn = section_of(*runs)
+    assert drawn.count("<figure>") == 2
+    assert "at most 5 in a cell. Of a, b." in drawn
 
 
-@pytest.mark.parametrize("partition", ["os:getcwd", "id-to-size"])
-def test_a_partition_that_may_be_code_is_not_run(partition, monkeypatch):
-    monkeypatch.setattr("os.getcwd", lambda *_: pytest.fail("it was run"))
-    options = {"data.partition_options": {"partition_id_to_size_fn": "os:getcwd"}}
-    assert "runs no code" in skew_of({"data.dataset": "digits", "data.partition": partition, "clients": 3, **options})
-
-
-def test_texts_by_author_are_counted_without_labels():
-    picture = skew_of({"data.dataset": "topics", "data.partition": "natural", "clients": 100})
-    assert picture.counts.shape == (1, 100)
-    assert picture.title.startswith("example by node: topics, natural")
-    assert picture.counts.min() >= 4
-
-
-def test_a_file_that_says_who_has_what_is_drawn(tmp_path):
-    (tmp_path / "who.csv").write_text("node\n" + "0\n" * 100 + "1\n" * 20)
-    picture = skew_of({"data.dataset": "digits", "data.partition": str(tmp_path / "who.csv"), "clients": 2})
-    assert picture.counts.sum(axis=0).tolist() == [100, 20]
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "[" * 100_000, "[]", "{}", '{"nodes": 2, "what": "class", "counts": []}',
+        '{"nodes": 2, "what": "class", "counts": [[1, 2], [3]]}', '{"nodes": 2, "what": "class", "counts": [[-1, 2]]}',
+        '{"nodes": 1, "what": "class", "counts": [[1, 2]]}', '{"nodes": 2, "what": "<script>", "counts": [[1, 2]]}',
+        '{"nodes": 2, "what": "class", "counts": [[1e300, 2]]}', '{"nodes": "2", "what": "class", "counts": [[1, 2]]}',
+        '{"nodes": 2, "what": ["class"], "counts": [[1, 2]]}', '{"nodes": true, "what": "class", "counts": [[1]]}',
+    ],
+)  # fmt: skip
+def test_counts_that_no_run_has_written_are_a_sentence(make_run, content):
+    folder = make_run()
+    (folder / "dealt.json").write_text(content)
+    with pytest.raises(ValueError, match="it is not what was written"):
+        read_dealt(folder)
+    assert "dealt.json: it is not what was written" in section_of(read_run("run", folder))
 
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.mkdir()])
-@pytest.mark.parametrize("name", ["d.toml", "d.csv", "d.json", "d.parquet"])
-def test_a_data_set_that_is_no_regular_file_is_a_word_at_once(tmp_path, name, make):
-    make(tmp_path / name)
-    assert isinstance(skew_of({"data.dataset": str(tmp_path / name), "clients": 3}), str)
+def test_counts_that_are_no_regular_file_are_a_sentence_at_once(make_run, make):
+    folder = make_run(dealt=None)
+    make(folder / "dealt.json")
+    assert "No picture of run: dealt.json: " in section_of(read_run("run", folder))
 
 
-def test_of_a_partition_file_no_more_is_read_than_any_has(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedlearn.data.partition_map.MOST_BYTES", 100)
-    (tmp_path / "who.csv").write_text("node\n" + "0\n" * 100)
-    settings = {"data.dataset": "digits", "data.partition": str(tmp_path / "who.csv"), "clients": 3}
-    assert "it is larger than 100 bytes" in skew_of(settings)
+def test_names_of_classes_are_escaped(dealt_run):
+    assert "<img" not in section_of(dealt_run(names=("<img src=x>", "dog")))
 
 
-def test_texts_that_are_nested_without_end_are_a_word(tmp_path):
-    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
-    (tmp_path / "deep.json").write_text("[" * 100_000)
-    assert "not valid TOML" in skew_of({"data.dataset": str(tmp_path / "deep.toml"), "clients": 3})
-    settings = {"data.dataset": "digits", "data.partition": str(tmp_path / "deep.json"), "clients": 3}
-    assert "cannot be read" in skew_of(settings)
-
-
-def test_a_folder_is_walked_only_so_far(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedlearn.report.charts.skew.MOST_ENTRIES", 5)
-    for name in "abcdefg":
-        (tmp_path / name).mkdir()
-    assert "is not one of ours" in skew_of({"data.dataset": str(tmp_path), "clients": 3})
-
-
-def test_a_name_that_no_file_can_have_is_a_word():
-    assert isinstance(skew_of({"data.dataset": "/" + "x" * 5000 + ".csv", "clients": 3}), str)
+def test_no_code_and_no_data_that_a_run_folder_names_is_looked_at(make_run, monkeypatch):
+    monkeypatch.setattr("os.system", lambda command: pytest.fail("it was run"))
+    run = read_run("run", make_run(dealt=None, settings={"data.dataset": "os:system", "data.dir": "x"}))
+    assert isinstance(skew_of(run), str)

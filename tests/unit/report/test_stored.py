@@ -17,7 +17,9 @@ def test_a_whole_folder_has_no_problems(stored):
     assert run.column("accuracy") == [0.2, 0.5, 0.4]
     assert run.total("bytes_up") == 1500
     assert run.settings["data.dataset"] == "digits"
-    assert set(run.files) == {"settings.toml", "environment.json", "events.jsonl", "metrics.csv", "summary.json"}
+    assert set(run.files) == {
+        "settings.toml", "environment.json", "events.jsonl", "metrics.csv", "summary.json", "dealt.json",
+    }  # fmt: skip
 
 
 def test_what_was_not_measured_is_nothing_and_not_zero(stored):

@@ -10,7 +10,7 @@ import pytest
 
 from fedlearn.report.numbers import MeanSd, number_spread, ratio_spread, seconds_spread, size_spread
 from fedlearn.report.points import points_of
-from fedlearn.report.run_tables import points_table, rounds_table, runs_table
+from fedlearn.report.run_tables import for_papers, points_table, rounds_table, runs_table
 from fedlearn.report.tables import Table
 from tests.unit.report.conftest import rows_of
 
@@ -35,6 +35,10 @@ def test_settings_that_differ_are_columns_by_their_full_names(stored):
 def test_nodes_that_were_lost_are_columns_where_there_are_any(stored):
     assert "late" not in read(runs_table([stored("a")]))[0]
     assert read(runs_table([stored("b", rows=rows_of([0.1, 0.2], late=1))]))[0]["late"] == "2.0"
+
+
+def table_names(table):
+    return [column.name for column in table.columns]
 
 
 def test_a_mean_over_seeds_has_its_spread_beside_it(stored):
@@ -112,10 +116,54 @@ def test_no_row_is_an_option_of_the_row_above(text):
     assert table.as_latex().count("{}" + text) == 4
 
 
-@pytest.mark.parametrize("values", [(1.0, 1.0), (0.5, 0.5 + 1e-12), (105_563.0, 105_566.0), (1_010_000.0, 1_010_008.0)])
+@pytest.mark.parametrize(
+    "values", [(1.0, 1.0), (0.5, 0.5 + 1e-12), (0.5, 0.500008), (105_563.0, 105_566.0), (1_010_000.0, 1_010_008.0)]
+)
 def test_a_deviation_shows_or_is_not_written(values):
     spread = MeanSd.of(values)
     for form in (size_spread, ratio_spread, seconds_spread, number_spread):
         shown = form(*spread)
         assert "e-" not in shown and not re.search(r"± 0(\.0*)?\D*$", shown)
-        assert ("±" in shown) == (spread.sd > 1e-6 * spread.mean)
+    assert ("±" in number_spread(*spread)) == (spread.sd > 1e-6 * spread.mean)
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "shown"),
+    [
+        (size_spread, (105_563.0, 105_566.0), "106 kB"), (size_spread, (1_010_000.0, 1_010_008.0), "1.01 MB"),
+        (size_spread, (1_000_000.0, 1_000_000.0), "1 MB"), (size_spread, (100_000.0, 112_000.0), "106 ± 8 kB"),
+        (ratio_spread, (1.0, 1.0001), "1.00x"), (ratio_spread, (9.9, 10.1), "10.00 ± 0.14x"),
+        (seconds_spread, (2.9, 6.0), "4.5 ± 2.2 s"), (number_spread, (0.5, 0.5), "0.5000"),
+    ],
+)  # fmt: skip
+def test_what_does_not_vary_is_a_plain_number(form, values, shown):
+    assert form(*MeanSd.of(values)) == shown
+
+
+def test_tables_of_papers_have_neither_time_nor_hash_nor_what_is_all_alike(stored):
+    runs = [
+        stored(name, started={"plain_bytes": 250}, settings={"training.lr": lr}) for name, lr in (("a", 0.1), ("b", 1))
+    ]
+    table = runs_table(runs)
+    assert "compression_ratio" not in read(table)[0]  # nothing was compressed
+    of_paper = read(for_papers(table))[0]
+    assert set(table_names(table)) - set(of_paper) == {"seconds", "model_sha256", "status", "rounds"}
+    assert of_paper["training.lr"] == "0.1"
+    assert "seconds" not in read(for_papers(points_table(points_of(runs))))[0]
+
+
+def test_a_column_of_how_much_smaller_stands_where_a_run_is_compressed(stored):
+    assert read(runs_table([stored("a"), stored("b", started={"plain_bytes": 250})]))[1]["compression_ratio"] == "1.0"
+
+
+def test_columns_are_chosen_by_name_or_title_and_the_first_stays(stored):
+    table = runs_table([stored("a", settings={"seed": 2}), stored("b")])
+    assert table_names(table.with_columns(["uploaded", "seed", "accuracy"])) == ["run", "bytes_up", "seed", "accuracy"]
+
+
+def test_settings_of_one_last_word_are_told_apart_and_what_is_not_read_is_empty(stored):
+    skewed = {"model.name": "linear", "strategy.name": "median", "data.partition": "dirichlet", "data.alpha": 0.1}
+    table = runs_table([stored("a"), stored("b", settings=skewed)])
+    titles = {column.name: column.title for column in table.columns}
+    assert (titles["model.name"], titles["strategy.name"]) == ("model", "strategy")
+    assert [row["data.alpha"] for row in read(table)] == ["", "0.1"]

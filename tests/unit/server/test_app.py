@@ -11,10 +11,10 @@ from fedlearn.config import config_from, to_flower
 from fedlearn.models.loaded import traits
 from fedlearn.models.presets import settings_from
 from fedlearn.plugging.registry import load_reference
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metric import EPSILON, MAE
+from fedlearn.words.errors import SettingError, UsageError
+from fedlearn.words.metric import EPSILON, MAE, Metric
 from fedlearn.words.metrics import Metrics
-from server.app import _PrintingLog, has_private_learner
+from server.app import _PrintingLog, _summarized, has_private_learner, with_columns
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"
 UNKNOWN = "known_to_the_nodes_alone:Learner"
@@ -55,3 +55,26 @@ def test_test_rows_are_public_of_data_sets_that_come_with_fedlearn_alone(tmp_pat
     monkeypatch.chdir(tmp_path)
     settings = to_flower(config_from({"model.name": "dp-forest", "data.dataset": dataset}))
     assert traits(settings, {}).test_is_public is is_public
+
+
+@pytest.mark.parametrize("name", ["ready", "bytes_up", "round", "time"])
+def test_metric_with_the_name_of_a_column_of_every_round_is_refused(name):
+    with pytest.raises(UsageError, match=f"metric '{name}': every round has a column of this name"):
+        with_columns(Metrics((), (Metric(name), MAE)), (), on_nodes=False)
+
+
+@pytest.mark.parametrize(
+    ("is_virtual", "code", "ended"),
+    [(False, 0, ("interrupted", "")), (False, 3, ("failed", "3")), (True, 0, ("failed", "0"))],
+)
+def test_a_server_app_that_is_stopped_on_a_network_has_not_failed(is_virtual, code, ended, monkeypatch):
+    """Flower ends it by SystemExit when it gets SIGTERM, as at a restart of the server; the job submits it again."""
+    monkeypatch.setattr("server.app.write_summary", lambda *_, **__: None)
+    said = {}
+    run = SimpleNamespace(
+        exchange=SimpleNamespace(is_virtual=is_virtual),
+        events=SimpleNamespace(write=lambda event, **more: said.update(more)),
+    )
+    with pytest.raises(SystemExit), _summarized(run, None):
+        raise SystemExit(code)
+    assert (said["status"], said["reason"]) == ended

@@ -6,13 +6,11 @@ import pytest
 
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.models.loaded import Traits
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.history import COLUMNS, RoundRecord
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import ACCURACY, EPSILON, LOSS, TRAIN_LOSS, Metric
 from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
-from fedlearn.words.state import UpdateKind
 from server.stopping import FREE, NOT_FREE, Stopping, check_stopping, stops_by
 from strategies import load_strategy
 from strategies.fedavg import FedAvg
@@ -101,8 +99,7 @@ def checked(
     columns=NEURAL_CLASSIFIER, *, where="server", mods="", is_private=False, is_public=True, strategy=None, **stop
 ):
     config = RunConfig(stop={"patience": 3, **stop}, evaluation={"where": where}, client={"mods": mods})
-    traits = Traits(UpdateKind.DENSE, NEURAL_CLASSIFIER, None, is_private=is_private, test_is_public=is_public)
-    return check_stopping(config, columns, traits, strategy or FedAvg())
+    return check_stopping(config, columns, strategy or FedAvg(), is_private=is_private, test_is_public=is_public)
 
 
 def test_metric_that_is_not_measured_is_refused_with_those_that_are():

@@ -21,6 +21,7 @@ import numpy as np
 from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import load_reference
+from fedlearn.private_trees.federated.models.fitted import FittedForest
 from fedlearn.private_trees.federated.models.tables import table_of, wrong_target
 from fedlearn.private_trees.nodes import DTYPES, LEAF, NodeTable
 from fedlearn.words.errors import Refused
@@ -94,6 +95,16 @@ class ForestModel(ABC):
             unused = unused | (np.asarray(self.sizes)[np.where(known, feature, 0)] > 0)
         return NodeTable.from_arrays({**state, "threshold": np.where(unused, np.nan, threshold)})
 
+    def checked_table_of(self, state: State) -> NodeTable:
+        """Return `table_of` a stored state, which others may have written; raise `Refused` where it holds no trees.
+
+        Following the children of such a table might have no end, or lead out of its arrays.
+        """
+        table = self.table_of(state)
+        if table.num_trees:
+            table.validate(num_features=len(self.schema.features), outputs=self.outputs, categories=self.sizes)
+        return table
+
     def given(self, state: State) -> dict[str, Any]:
         """Return the parameters that the estimator takes from the state that the node received."""
         return {}
@@ -113,6 +124,10 @@ class ForestModel(ABC):
         # A distribution that sums to k would count as k trees.
         if self.outputs > 1 and not np.allclose(table.value[table.is_leaf].sum(axis=1), 1, rtol=0, atol=1e-9):
             raise Refused("bad-value", "a leaf's distribution does not sum to 1")
+
+    @abstractmethod
+    def fitted(self, state: State) -> FittedForest:
+        """Return the forest with the trees of a state, to be read like a fitted estimator."""
 
     @abstractmethod
     def value_bounds(self, before: Layout) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedlearn.models.base import Evaluation
 from fedlearn.models.measuring import of_classes
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.encoding import Encoding
+from fedlearn.private_trees.federated.models.fitted import FittedClassifier
 from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
 from fedlearn.private_trees.predicting import predict
 from fedlearn.words.metrics import PRIVATE_CLASSIFIER
@@ -76,6 +78,15 @@ class ForestClassifier(ForestModel):
         votes = predict(self.table_of(state), coded)
         total = votes.sum(axis=1, keepdims=True)
         return np.asarray(np.divide(votes, total, out=np.full_like(votes, 1 / self.outputs), where=total > 0))
+
+    def fitted(self, state: State) -> FittedClassifier:
+        """Return the forest with its trees."""
+        schema = self.schema
+        bins = [self._encoding.words(feature, name) for feature, name in enumerate(schema.bounds)]
+        categories = [[f"{name} = {word}" for word in words] for name, words in schema.categories.items()]
+        return FittedClassifier(
+            schema, self.checked_table_of(state), partial(self.shares, state), codes=[*bins, *categories]
+        )
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return cross-entropy and accuracy on `examples`."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,11 @@ from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
 from fedlearn.models.measuring import of_numbers
 from fedlearn.private_trees.domain import Domain
+from fedlearn.private_trees.federated.models.fitted import FittedRegressor
 from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
 from fedlearn.private_trees.numbers.plan import plan_for
 from fedlearn.private_trees.numbers.relay import center_of
-from fedlearn.private_trees.numbers.trees import predict_target
+from fedlearn.private_trees.numbers.trees import predict_target, target_of_values
 from fedlearn.words.metrics import PRIVATE_REGRESSOR
 from fedlearn.words.state import Layout, State
 
@@ -56,6 +59,13 @@ class ForestRegressor(ForestModel):
         if not len(state["root"]):
             return np.full(len(features), center_of(self.domain))
         return predict_target(self.table_of(state), features, self.domain)
+
+    def fitted(self, state: State) -> FittedRegressor:
+        """Return the forest with its trees; the value of a median leaf is its median, in the target's unit."""
+        table = self.checked_table_of(state)
+        if self.outputs > 1:
+            table = replace(table, value=target_of_values(table.value, self.domain)[:, None])
+        return FittedRegressor(self.schema, table, partial(self.predict, state))
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return the absolute error in the target's unit, and as a share of the width of its bounds."""

@@ -59,7 +59,7 @@ function groupsOf(data, by) {
   return [...groups.values()];
 }
 
-// The mean of a group over its runs, as far as all have come, and the lowest and the highest.
+// The mean of a group over its runs, as far as all have come, and one sample standard deviation to each side.
 function lineOf(group, place, axis) {
   const done = group.runs.filter((run) => run.done), counted = done.length ? done : group.runs;
   const tables = counted.map((run) => run[axis].flatMap((x, i) => {
@@ -71,14 +71,15 @@ function lineOf(group, place, axis) {
   const rows = Array.from({ length }, (_, i) => tables.map((table) => table[i]));
   const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
   const ys = rows.map((row) => row.map(([, y]) => y));
+  const deviation = (values) => Math.sqrt(values.reduce((sum, value) => sum + (value - mean(values)) ** 2, 0) / (values.length - 1));
   const several = tables.length > 1;
   return {
     label: group.label,
     slot: group.slot,
     x: rows.map((row) => mean(row.map(([x]) => x))),
     y: ys.map(mean),
-    low: several ? ys.map((each) => Math.min(...each)) : [],
-    high: several ? ys.map((each) => Math.max(...each)) : [],
+    low: several ? ys.map((each) => mean(each) - deviation(each)) : [],
+    high: several ? ys.map((each) => mean(each) + deviation(each)) : [],
   };
 }
 
@@ -97,7 +98,10 @@ function draw(svg, data, choice, isShown) {
       ...line, raw: line.y, y: smoothed(line.y, choice.smooth), low: smoothed(line.low, choice.smooth), high: smoothed(line.high, choice.smooth),
     }));
   }
-  if (choice.logy) lines = lines.map((line) => kept(line, (i) => line.y[i] > 0 && !(line.low[i] <= 0) && !(line.raw && line.raw[i] <= 0)));
+  if (choice.logy) { // a band that reaches to zero ends at the mean
+    lines = lines.map((line) => kept(line, (i) => line.y[i] > 0 && !(line.raw && line.raw[i] <= 0)));
+    lines = lines.map((line) => ({ ...line, low: line.low.map((low, i) => (low > 0 ? low : line.y[i])) }));
+  }
   if (choice.logx) lines = lines.map((line) => kept(line, (i) => line.x[i] > 0));
   lines = lines.filter((line) => line.x.length);
   svg.replaceChildren();
@@ -111,7 +115,7 @@ function draw(svg, data, choice, isShown) {
   const ends = lines.map((line) => line.x[line.x.length - 1]), byRound = choice.axis === "rounds";
   const wide = choice.axis === "bytes" && Math.min(...xs) > 0 && Math.max(...ends) > WIDE * Math.min(...ends);
   const x = choice.logx || wide ? logAxisOf(xs, byRound) : axisOf(xs, { count: 6, tight: true, whole: byRound, fromZero: !byRound });
-  const y = choice.logy ? logAxisOf(ys) : axisOf(ys, {});
+  const y = choice.logy ? logAxisOf(ys) : axisOf(ys, { whole: ys.every(Number.isInteger) });
   const px = (value) => (LEFT + x.place(value) * INNER_WIDTH).toFixed(1), py = (value) => (TOP + (1 - y.place(value)) * INNER_HEIGHT).toFixed(1);
   svg.append(...frame(x, y, px, py, title));
   if (data.parted && byRound && x.low <= data.parted && data.parted <= x.high) {

@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, random_split
 
 from fedlearn.data import Examples, from_any, from_arrays, from_frame, from_table, from_torch, load_dataset
+from fedlearn.data.drawing import nothing_held_out
 from fedlearn.data.sources.brought import LOADER
 from fedlearn.words.errors import UsageError
 
@@ -226,6 +227,18 @@ def test_data_node_by_node_are_groups_in_the_order_of_the_nodes():
     assert from_any({1: (X[:20], Y[:20]), 0: (X[20:], Y[20:])}).group_names == ("1", "0")
 
 
+def test_a_fifth_of_each_node_is_held_out_and_every_node_trains():
+    sizes = [40, 1, 2, 1, 10]
+    nodes = {f"n{place}": (RNG.random((n, 3)), RNG.integers(0, 2, n)) for place, n in enumerate(sizes)}
+    found = from_any(nodes)
+    assert np.bincount(found.train.groups).tolist() == [32, 1, 1, 1, 8]
+    assert np.bincount(found.test.groups, minlength=5).tolist() == [8, 0, 1, 0, 2]
+    with nothing_held_out():
+        assert len(from_any(nodes).train) == sum(sizes)
+    frames = {name: (pd.DataFrame(X, columns=list("abc")), y) for name, (X, y) in nodes.items()}
+    assert np.array_equal(from_any(frames).train.inputs, found.train.inputs)
+
+
 def test_nodes_bring_their_own_tests_and_columns_in_any_order():
     one, other = TABLE[:20], TABLE[20:][["kind", *"dcba"]]
     found = from_any({"a": (one, one[:3], "kind"), "b": (other, other[:5], "kind")})
@@ -271,10 +284,9 @@ def test_classes_of_nodes_are_matched_by_their_names():
         ({"a": (X, Y), "b": (X[:, :3], Y)}, "X of 'a' is floats of shape (n, 4), and of 'b' floats of shape (n, 3)"),
         ({"a": (X, Y), "b": (X.astype(np.uint8), Y)}, "X of 'a' is floats of shape (n, 4), and of 'b' uint8"),
         ({"a": (X, Y), "b": (X, Y * 0.5)}, "y of 'a' is integers of shape (n), and of 'b' floats"),
-        ({"a": (X, Y, X, Y), "b": (X, Y)}, "node 'a' has examples for testing and node 'b' has none"),
+        ({"a": (X, Y, X, Y), "b": (X, Y)}, "node 'a' has examples for testing, node 'b' has none"),
         ({"a": (TABLE, "kind"), "b": (TABLE.drop(columns="a"), "kind")}, "X of node 'b' has no column 'a'"),
         ({"a": load_iris(), "b": (X, Y)}, "the classes of 'b' have numbers, and those of others names"),
-        (Endless(), "Endless has no length and has not ended after"),
         (DataLoader(TENSORS, batch_size=None), "a DataLoader with batch_size=None has a data set of batches"),
         (Short(), "Short has yielded 60 pairs of 70"),
         ([{"x": X[0], "y": 1}] * 3, "these are inputs without targets"),
@@ -289,10 +301,19 @@ def test_what_cannot_be_read_is_one_line_that_says_what_to_write(data, said):
     assert any(each in message(data) for each in said.split("|"))
 
 
+def test_a_stream_without_an_end_is_refused(monkeypatch):
+    monkeypatch.setattr("fedlearn.data.sources.libraries.UNPACKED", 50_000_000)
+    assert "Endless has no length and has not ended after 13 pairs, 0.052 GB: say how many" in message(Endless())
+
+
 def test_a_function_of_a_module_may_return_any_form(tmp_path, monkeypatch):
     (tmp_path / "brought_by_hand.py").write_text(
         "import numpy as np\nPAIR = (np.eye(6, dtype='f'), [0, 1] * 3)\ndef load(data_dir):\n    return PAIR\n"
+        "NODES = {'a': PAIR, 'b': PAIR}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     by_call, by_name = (load_dataset(f"brought_by_hand:{each}", "") for each in ("load", "PAIR"))
     assert by_call.fingerprint == by_name.fingerprint == from_arrays(np.eye(6), [0, 1] * 3).fingerprint
+    nodes = load_dataset("brought_by_hand:NODES", "")
+    assert (nodes.spec.groups, nodes.name) == (2, "brought_by_hand:NODES")
+    assert nodes.notice == "data are given for 2 nodes: --partition natural --clients 2 keeps them so"

@@ -1,0 +1,38 @@
+"""Return who has which data as a data frame, from the counts that a run has stored (dealt.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedlearn.runs.dealt import read_dealt
+from fedlearn.runs.names import DEALT
+from fedlearn.words.errors import UsageError
+from fedlearn.words.node import CLASS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def counts_of(folder: Path, class_names: Callable[[], tuple[str, ...]]) -> pd.DataFrame:
+    """Return the counts of the run in a folder; `class_names` returns the names of its classes, where it has them.
+
+    Raises
+    ------
+    UsageError
+        If the run has stored no counts, or they cannot be read.
+    """
+    import pandas as pd
+
+    path = folder / DEALT
+    try:
+        dealt = read_dealt(folder)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if dealt is None:
+        raise UsageError(f"{path}: it is not there: nodes of a private model, or of a network, keep it secret")
+    names = class_names() if dealt.what == CLASS else ()
+    rows = [*names, *range(len(names), len(dealt.counts))][: len(dealt.counts)]
+    nodes = pd.RangeIndex(len(dealt.counts[0]), name="node")
+    return pd.DataFrame(dealt.counts, index=pd.Index(rows, name=dealt.what), columns=nodes)

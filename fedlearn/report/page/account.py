@@ -1,0 +1,145 @@
+"""Tell in a few sentences what happened in runs: rounds, failures, best scores, bytes, privacy, final models."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from fedlearn.report.numbers import number, number_spread, ratio, size
+from fedlearn.report.points import best, compression_ratio, counts_in, is_compressed, points_of
+from fedlearn.report.run_tables import SHA_SHOWN, sha_of
+from fedlearn.report.stored import StoredRun
+from fedlearn.words.metric import Metric
+from fedlearn.words.spread import Spread
+
+LOST = ("failed", "refused", "late")
+MOST_NAMES = 3  # runs that a sentence names
+THEN = {
+    "failed": ", then the run failed", "interrupted": ", then the run was interrupted", "unfinished": " so far",
+    "stopped early": ", then the run stopped early",
+}  # fmt: skip
+
+
+def account(runs: Sequence[StoredRun]) -> list[str]:
+    """Return the sentences, a line for each subject; empty before the first committed round."""
+    if not any(run.rounds for run in runs):
+        return []
+    lines = (_rounds(runs), _lost(runs), *_scores(runs), _bytes(runs), _privacy(runs), _models(runs))
+    return [line for line in lines if line]
+
+
+def _rounds(runs: Sequence[StoredRun]) -> str:
+    committed = sum(len(run.rounds) for run in runs)
+    done = "1 round was committed" if committed == 1 else f"{committed} rounds were committed"
+    if len(runs) == 1:
+        (run,) = runs
+        wanted = run.log.view.rounds or committed
+        of_all = done if committed >= wanted else f"{committed} of {wanted} rounds were committed"
+        return f"{of_all}{THEN.get(run.state_in_words, '')}."
+    ended: dict[str, list[str]] = {}
+    for run in runs:
+        ended.setdefault(run.state_in_words, []).append(run.name)
+    parts = [
+        f"{len(names)} {status}" + ("" if status == "completed" else f" ({few(names)})")
+        for status, names in ended.items()
+    ]
+    return f"{len(runs)} runs: {', '.join(parts)}. {done}."
+
+
+def _lost(runs: Sequence[StoredRun]) -> str:
+    asked = sum(run.total("cohort") for run in runs)
+    counts = {fate: sum(run.total(fate) for run in runs) for fate in LOST}
+    attempts = sum(run.total("attempts") - len(run.rounds) for run in runs)
+    again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
+    lost = [f"{fate} {count:.0f}" for fate, count in counts.items() if count]
+    if not lost:
+        if asked > sum(run.total("reported") for run in runs):
+            return f"Not all nodes that were asked have reported.{again}"
+        return f"Every node that was asked reported in time.{again}"
+    names = [run.name for run in runs if any(run.total(fate) for fate in LOST)]
+    where = f", in {few(names)}" if len(runs) > 1 else ""
+    of_these = " in the attempts that were committed" if again else ""
+    did_not = f"{sum(counts.values()):.0f} of {asked:.0f} reports that were asked for{of_these} do not count"
+    return f"{did_not}: {', '.join(lost)}{where}.{again}"
+
+
+def _scores(runs: Sequence[StoredRun]) -> Iterator[str]:
+    """Yield a line for each headline metric of the runs; of runs that nodes alone have measured, their mean."""
+    for metric in dict.fromkeys(run.metrics.headline for run in runs if run.metrics.headline is not None):
+        of_it = [run for run in runs if run.metrics.headline == metric]
+        tops = [(*top, run) for run in of_it if (top := best(run, metric)) is not None]
+        if tops:
+            yield _best_of(metric, tops, alone=len(runs) == 1) + _best_mean(metric, runs)
+            continue
+        on_nodes = Spread(metric).metrics[0]
+        last = [(value, 0, run) for run in of_it if (value := run.latest(on_nodes.name)) is not None]
+        if last:
+            yield _best_of(on_nodes, last, alone=len(runs) == 1)
+
+
+def _best_of(metric: Metric, tops: Sequence[tuple[float, int, StoredRun]], *, alone: bool) -> str:
+    value, place, run = tops[0]
+    for each in tops[1:]:
+        if metric.is_better(each[0], value):
+            value, place, run = each
+    where = f" in round {place}" if place else " at the end"
+    last = run.latest(metric.name)
+    end = f"; {number(last)} at the end" if alone and place and last != value else ""
+    return f"Best {metric.title}: {number(value)}{'' if alone else f' of {run.name}'}{where}{end}."
+
+
+def _best_mean(metric: Metric, runs: Sequence[StoredRun]) -> str:
+    """Return the sentence on the best mean over seeds at the end of the runs; empty without seeds."""
+    points = [point for point in points_of(runs) if len(point.counted) > 1]
+    means = [(mean, p) for p in points if (mean := p.spread(lambda run: run.latest(metric.name))) is not None]
+    if not means:
+        return ""
+    mean, point = means[0]
+    for each in means[1:]:
+        if metric.is_better(each[0].mean, mean.mean):
+            mean, point = each
+    whose = f" of {point.label}" if len(point.runs) < len(runs) else ""
+    return f" Best mean over seeds at the end: {number_spread(*mean)}{whose}."
+
+
+def _bytes(runs: Sequence[StoredRun]) -> str:
+    up, down = ([run.total(name) for run in runs if run.rounds] for name in ("bytes_up", "bytes_down"))
+    if len(runs) > 1:
+        return f"Nodes sent {_range(up)} a run, and were sent {_range(down)}."
+    (run,) = runs
+    smaller = f", {ratio(compression_ratio(run) or 0)} smaller than plain," if is_compressed(run) else ""
+    return f"Nodes sent {size(up[0])}{smaller} and were sent {size(down[0])}."
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = size(min(values)), size(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def _privacy(runs: Sequence[StoredRun]) -> str:
+    losses = [(run, loss.name) for run in runs if (loss := run.metrics.privacy_loss) is not None]
+    spent = [value for run, name in losses if (value := run.latest(name)) is not None]
+    if not spent:
+        return ""
+    what = losses[0][0].metrics.privacy_loss
+    assert what is not None
+    most = f"{what.title} {max(spent):g}" if len(spent) == 1 else f"{what.title} {max(spent):g} at most"
+    whose = f", {few([run.name for run, _ in losses])}" if len(runs) > 1 else ""
+    return f"Privacy: {most}{whose} ({counts_in([run for run, _ in losses])})."
+
+
+def _models(runs: Sequence[StoredRun]) -> str:
+    shas = [sha for run in runs if (sha := sha_of(run)) is not None]
+    if len(runs) == 1:
+        return f"The final model's SHA-256 begins with {shas[0][:SHA_SHOWN]}." if shas else ""
+    same = sum(count for count in Counter(shas).values() if count > 1)
+    if len(shas) < 2:
+        return ""
+    return f"{same} of {len(shas)} final models are the same as another." if same else "No two final models are alike."
+
+
+def few(names: Sequence[str]) -> str:
+    """Return the names of some runs for a sentence, the first ones where there are many."""
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[: MOST_NAMES - 1])} and {len(names) - MOST_NAMES + 1} more"
