@@ -60,7 +60,7 @@ def why_not() -> str:
 class Federation:
     """A stack with clients, a folder of runs, and a file of faults; `started`: how many clients start, if not all.
 
-    `of_server`: further variables of the server's environment alone.
+    `of_server`, `of_clients`: further variables of the server's environment alone, and of the clients'.
 
     The clients and the server find the models of `../end_to_end/plugins`, which misbehave as the file of faults says.
     """
@@ -73,6 +73,7 @@ class Federation:
         started: int | None = None,
         variables: Mapping[str, str] | None = None,
         of_server: Mapping[str, str] | None = None,
+        of_clients: Mapping[str, str] | None = None,
     ) -> None:
         self.runs = folder / "runs"
         self.faults = folder / "faults"
@@ -82,7 +83,7 @@ class Federation:
         self._folder = folder
         self._count = 0
         services = own_services({"CLIENTS": str(clients), "FEDLEARN_RUNS": str(self.runs), **(variables or {})})
-        for name, further in (("serverapp", of_server or {}), ("client", {})):
+        for name, further in (("serverapp", of_server or {}), ("client", of_clients or {})):
             services[name] = self._with_faults(services[name], further)
         if started is not None:
             services["client"] = replace(services["client"], replicas=started)
