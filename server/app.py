@@ -27,7 +27,7 @@ from fedlearn.runs.log import OF_EVENTS, EventLog
 from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import RunFailed, SettingError, UsageError
 from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
-from fedlearn.words.metrics import Metrics, declared
+from fedlearn.words.metrics import Metrics
 from fedlearn.words.node import NodeTraits, NodeTrial
 from fedlearn.words.spread import Spread
 from server.draws import Draws
@@ -42,6 +42,7 @@ from server.fitting import (
     check_trust,
 )
 from server.phases.apart import apart_metrics
+from server.printing_log import PrintingLog
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.secure import check_secure, secure_notice
@@ -63,7 +64,7 @@ def main(grid: Grid, context: Context) -> None:
     folder = RunFolder(Path(config.out) if config.out else new_folder())
     selector = load_selector(config)
     check_devices(config, selector, is_virtual=exchange.is_virtual, is_timed=exchange.timed is not None)
-    log_of = EventLog if exchange.is_virtual else _PrintingLog
+    log_of = EventLog if exchange.is_virtual else PrintingLog
     with folder.locked(), log_of(folder.events, exchange.clock if exchange.timed else None) as events:
         draws = Draws(config, is_virtual=exchange.is_virtual)
         with draws.to_compute(None, "make"):
@@ -264,28 +265,6 @@ def _about(run: ServerRun) -> dict[str, object]:
         "metrics": store.metrics.to_plain(),
         "plain_bytes": plain_bytes(run) if run.kind.is_averaged else 0,
     }
-
-
-class _PrintingLog(EventLog):
-    """A log that also prints what came of each round, and where it lies: what ``flwr run --stream`` shows."""
-
-    _metrics = Metrics()  # as the run declares them
-
-    def write(self, event: str, **fields: object) -> None:
-        """Append one event."""
-        super().write(event, **fields)
-        if event == "started":
-            self._metrics = declared(fields["metrics"]) or self._metrics
-        if event == "committed":
-            measured = {name: value for name, value in fields.items() if isinstance(value, float)}
-            shown = {name: f"{value:.4f}" for name, value in measured.items() if "seconds" not in name}
-            numbers = " ".join(f"{name}={self._metrics.in_words(name, value)}" for name, value in shown.items())
-            print(f"round={fields['round']} reported={fields['reported']}/{fields['cohort']} {numbers}", flush=True)
-        elif event == "stopped":
-            print(f"stopped early in round {fields['round']} because {fields['reason']}", flush=True)
-        elif event == "ended":
-            reason = f": {fields['reason']}" if fields["reason"] else ""
-            print(f"{fields['status']}{reason}; results lie in {self._path.parent.resolve()}", flush=True)
 
 
 @contextmanager

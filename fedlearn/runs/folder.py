@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.cache.trusted import lock, say_once
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
@@ -26,6 +25,7 @@ from fedlearn.runs.environment import environment
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.names import CHECKPOINT, DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
+from fedlearn.runs.public_data import read_spec
 from fedlearn.runs.reading import open_regular, read_small
 from fedlearn.runs.settings import free_to_change, is_place, kept
 from fedlearn.words.errors import SettingError, UsageError, said
@@ -132,13 +132,7 @@ class RunFolder:
         UsageError
             If the file was not stored, or cannot be read.
         """
-        path = self.path / DATA
-        try:
-            return TypeAdapter(DataSpec).validate_json(read_small(path))
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}: the run was not begun, or by an earlier version") from None
-        except ValidationError as error:
-            raise UsageError(f"{path}: it is not what was written: {error.errors()[0]['msg']}") from None
+        return read_spec(self.path)
 
     def read_settings(self) -> dict[str, Any]:
         """Return the stored settings: dotted name -> value.

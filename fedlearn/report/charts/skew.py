@@ -9,7 +9,7 @@ from fedlearn.report.points import shown
 from fedlearn.report.stored import StoredRun
 from fedlearn.runs.classes import names_of
 from fedlearn.runs.dealt import read_dealt
-from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.public_data import read_spec
 from fedlearn.words.errors import UsageError, said
 from fedlearn.words.node import CLASS, EXAMPLE, Dealt
 
@@ -48,7 +48,7 @@ def _rows(run: StoredRun, dealt: Dealt) -> tuple[str, ...]:
     if dealt.what != CLASS:
         return numbers
     try:
-        names = tuple(names_of(RunFolder(run.folder).read_spec().class_names))
+        names = tuple(names_of(read_spec(run.folder).class_names))
     except UsageError:
         return numbers
     return (*names, *numbers[len(names) :])[: len(numbers)]

@@ -14,7 +14,8 @@ from fedlearn.plugging.registry import load_reference
 from fedlearn.words.errors import SettingError, UsageError
 from fedlearn.words.metric import EPSILON, MAE, Metric
 from fedlearn.words.metrics import Metrics
-from server.app import _PrintingLog, _summarized, has_private_learner, with_columns
+from server.app import _summarized, has_private_learner, with_columns
+from server.printing_log import PrintingLog
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"
 UNKNOWN = "known_to_the_nodes_alone:Learner"
@@ -39,7 +40,7 @@ def test_a_learner_that_the_nodes_of_a_network_alone_know_is_no_error():
 
 def test_the_line_of_a_round_on_a_network_says_what_epsilon_counts_in(tmp_path, capsys):
     metrics = Metrics((replace(EPSILON, note="spent; add or remove one record; unit: record; local noise"),), (MAE,))
-    with _PrintingLog(tmp_path / "events.jsonl", None) as events:
+    with PrintingLog(tmp_path / "events.jsonl", None) as events:
         events.write("started", metrics=metrics.to_plain())
         events.write("committed", round=1, reported=2, cohort=2, epsilon=1.0, mae=2.0, training_seconds=1.0)
     said = "epsilon=1.0000 (spent; add or remove one record; unit: record; local noise) mae=2.0000\n"
