@@ -175,7 +175,7 @@ def skip(run: ServerRun, collected: Collected, at: At) -> None:
     """
     reporting = collected.reporting
     run.events.write("skipped", **at.where, reason=reporting.skipped)
-    tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)
+    tell(run, reporting, {Fate.REPORTED: "skipped"}, at)
     unused = [
         report._replace(fate=Fate.REFUSED, reason=reporting.skipped) if report.fate is Fate.REPORTED else report
         for report in reporting.reports

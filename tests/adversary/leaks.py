@@ -337,7 +337,7 @@ LEAKS = (
     ),
     Mend(
         "25", "client/policy.py",
-        "visit.message.metadata.message_type == MessageType.EVALUATE", "not visit.message",
+        "if kind == MessageType.EVALUATE and", "if not kind and",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(

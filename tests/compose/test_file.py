@@ -32,7 +32,7 @@ SEES = {  # service -> its networks, the folders and files that it reads, the fo
     "superlink": ("control", "/keys/public /keys/server /keys/secret", "/state"),
     "proxy": ("outside fleet runtime control", "/keys/public /keys/server", ""),
     "serverapp": ("runtime", "/keys/public /keys/secret /data", "/cache /runs"),
-    "client": ("fleet", "/keys/public /keys/nodes /policy.toml /data", "/claims /memory /ledger"),
+    "client": ("fleet", "/keys/public /keys/nodes /policy.toml /peers /data", "/claims /memory /ledger"),
     "job": ("control", "/keys/public /settings/run.toml", "/runs"),
 }  # fmt: skip
 
