@@ -14,6 +14,7 @@ KEPT_WHEN_FREED = 512 << 20  # bytes
 
 
 _threads_before: int | None = None  # torch's number of threads before this process began to train
+_was_prepared = False
 
 
 def prepare_to_train() -> None:
@@ -23,11 +24,18 @@ def prepare_to_train() -> None:
     returns the memory of a step's activations to the kernel and maps it again in the next step: a round of the small
     CNN then takes 1.3 times as long.
     """
-    global _threads_before
+    global _threads_before, _was_prepared
+    _was_prepared = True
     if _threads_before is None:
         _threads_before = torch.get_num_threads()
     torch.set_num_threads(1)
     _keep_freed_memory()
+
+
+def prepare_again() -> None:
+    """Prepare the process once more, if a model was made in it before: a model that is cached is not made again."""
+    if _was_prepared:
+        prepare_to_train()
 
 
 def threads_as_before() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -343,3 +344,30 @@ def test_inference_needs_the_run_folder_alone(tmp_path):
 def test_folder_without_a_run_is_one_line(tmp_path):
     with pytest.raises(UsageError, match="there is no run"):
         fedlearn.load(tmp_path)
+
+
+class InterruptedOnce(SGD):
+    """Is stopped by Ctrl-C in round 2, the first time; trains with one thread, else its bytes would be others."""
+
+    def fit(self, state, task):
+        assert torch.get_num_threads() == 1
+        mark = Path(os.environ["INTERRUPTED"])
+        if task.round_number == 2 and not mark.exists():
+            mark.touch()
+            raise KeyboardInterrupt
+        return super().fit(state, task)
+
+
+def test_run_that_was_interrupted_goes_on_in_the_same_process_to_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setenv("INTERRUPTED", str(tmp_path / "mark"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fedlearn.run(model="linear", data="digits", learner=InterruptedOnce, out=tmp_path / "run", **INLINE)
+        resumed = fedlearn.run(resume=tmp_path / "run", engine="inline", progress=False)
+        whole = fedlearn.run(model="linear", data="digits", learner=InterruptedOnce, out=tmp_path / "whole", **INLINE)
+        assert resumed.summary["model_sha256"] == whole.summary["model_sha256"]
+        assert torch.get_num_threads() == 2  # the user's own
+    finally:
+        torch.set_num_threads(threads)
