@@ -221,7 +221,9 @@ def evaluate_part(settings: Mapping[str, Any], state: State, start: int, stop: i
     """Return the evaluation of `state` on the test examples from `start` to `stop`; the caller adds parts in order."""
     dataset, model = loaded(from_flower(settings))
     part = dataset.test.at(slice(start, stop))
-    return model.evaluate_part(state, part) if isinstance(model, Scored) else model.evaluate(state, part)
+    if isinstance(model, Scored) and model.is_scored:
+        return model.evaluate_part(state, part)
+    return model.evaluate(state, part)
 
 
 def scores_of_test_set(settings: Mapping[str, Any], state: State, outputs: Sequence[bytes]) -> dict[str, float]:
