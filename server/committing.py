@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fedlearn.config import RunConfig
 from fedlearn.folding import STATE
 from fedlearn.runs.history import RoundRecord
-from fedlearn.words.cohort import At, Fate, NodeReport, Typical, needed_of
+from fedlearn.words.cohort import At, Fate, NodeReport, Typical
 from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.words.state import Array, Sends, kept_in_bounds
 from server.attempt import Collected, NotCommitted, Reporting
@@ -20,6 +19,7 @@ from server.phases.apart import apart_metrics, evaluated_apart, is_apart
 from server.phases.asked import forget_asked
 from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
+from server.phases.quorum import missing_quorum
 from server.phases.reporting import tell
 from server.run import ServerRun
 from server.selectors import Participation, selector_memory
@@ -45,48 +45,25 @@ class UnderWay:
 def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitted | None:
     """Commit what was collected, or abandon it and return why.
 
-    That is: reports that must be judged anew, no quorum, or a state that is not finite.
+    That is: reports that must be judged anew, no quorum, or a state that is not finite. After a secure sum, of which
+    there is one for each round, the round is skipped instead.
     """
     if collected.reporting.skipped:
-        skip(run, collected, at)
+        skip(run, collected, at, collected.reporting.skipped)
         return None
     anew = judged_anew(run, collected.reporting, at, missing_quorum(run, collected.reporting))
     reason = anew or missing_quorum(run, collected.reporting)
     step = None if reason else next_step(run, collected.reporting, at)
     if step is None:
         reason = reason or "the new state would hold NaN or infinity"
+        if run.config.is_secure:
+            skip(run, collected, at, reason)
+            return None
         abandon(run, collected.reporting, at, reason)
         outcome = collected.reporting.outcome if run.exchange.is_virtual and not anew else ""
         return NotCommitted(reason, collected.reporting.raised_alike, is_judged_anew=bool(anew), outcome=outcome)
     commit(run, step, collected, at)
     return None
-
-
-def quorum_of(config: RunConfig, cohort: int) -> int:
-    """Return how many of a cohort must report, whatever number of nodes the selector drew.
-
-    Where each node adds a share of the noise, they are at least as many as the shares are calibrated to.
-    """
-    wanted = min(cohort, config.goal_count) if config.rounds.over_selection > 1 else cohort
-    fewest = config.fewest_reports if config.privacy.trust == "distributed" else 1
-    return max(needed_of(config.rounds.quorum, wanted), fewest)
-
-
-def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str:
-    """Return why the quorum is missed; empty if it is not. It is a share of the wanted nodes, or of the cohort."""
-    cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
-    needed = needed_of(run.rounds.quorum, wanted) if wanted else quorum_of(run.config, cohort)
-    if reported >= needed:
-        return ""
-    why = next(
-        (
-            f"; first reason: {report.reason}"
-            for report in reporting.reports
-            if report.reason and report.fate is not Fate.REPORTED
-        ),
-        "",
-    )
-    return f"{reported} of {cohort} nodes reported, quorum is {needed}{why}"
 
 
 def judged_anew(run: ServerRun, reporting: Reporting, at: At, missing: str) -> str:
@@ -168,16 +145,16 @@ def abandon(run: ServerRun, reporting: Reporting, at: At, reason: str) -> None:
     tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)
 
 
-def skip(run: ServerRun, collected: Collected, at: At) -> None:
-    """Commit a round that leaves the state as it is, and tell those whose reports were in time.
+def skip(run: ServerRun, collected: Collected, at: At, reason: str) -> None:
+    """Commit a round that leaves the state as it is, and notify the nodes whose reports were in time.
 
     A second sum of the round, over other nodes, would tell what one of them has sent.
     """
     reporting = collected.reporting
-    run.events.write("skipped", **at.where, reason=reporting.skipped)
+    run.events.write("skipped", **at.where, reason=reason)
     tell(run, reporting, {Fate.REPORTED: "skipped"}, at)
     unused = [
-        report._replace(fate=Fate.REFUSED, reason=reporting.skipped) if report.fate is Fate.REPORTED else report
+        report._replace(fate=Fate.REFUSED, reason=reason) if report.fate is Fate.REPORTED else report
         for report in reporting.reports
     ]
     commit(run, Step(run.state), replace(collected, reporting=replace(reporting, reports=unused)), at)

@@ -21,6 +21,7 @@ from fedlearn import wire
 from fedlearn.folding import STATE, FoldPlan, ParcelPlan
 from fedlearn.folding.modular import MASKED, ModularSum
 from fedlearn.secure import texts
+from fedlearn.secure.masks import reduced, zeros
 from fedlearn.secure.messages import (
     Advertised,
     Delivered,
@@ -35,11 +36,12 @@ from fedlearn.secure.question import Question
 from fedlearn.secure.server import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total
 from fedlearn.words.cohort import At, Fate, Member, NodeReport
-from fedlearn.words.errors import FedlearnError, Refused
+from fedlearn.words.errors import Refused, UsageError
 from fedlearn.words.state import ArraySpec, layout_of
 from server.attempt import NotCommitted, Reporting, Selection
 from server.phases.asked import AskedSum, asked_sum, store_asked
 from server.phases.configuration import configure
+from server.phases.quorum import missing_quorum
 from server.phases.reporting import collect_reports, fold_plan, tell
 from server.run import ServerRun
 from server.secure import level_of, summed_metrics
@@ -55,10 +57,8 @@ def collect_sum(run: ServerRun, selection: Selection, at: At) -> Reporting | Not
     An attempt in which too few nodes take part, before the sum is asked for, is not committed.
     """
     attempt = _Attempt(run, selection.cohort, at, keys=selection.keys)
-    try:
-        return attempt.sum() if attempt.begins() else attempt.ended("too few nodes have sent keys")
-    except FedlearnError as error:
-        return attempt.ended(str(error))
+    why_not = attempt.why_not_begun()
+    return attempt.ended(why_not) if why_not else attempt.sum()
 
 
 def sum_asked_before(run: ServerRun, at: At) -> Reporting | None:
@@ -82,8 +82,8 @@ class _Attempt:
         self._is_masked = run.config.secure.sums == "masked"
         self._reporting: Reporting | None = None
 
-    def begins(self) -> bool:
-        """Take in the keys of the cohort; return whether enough nodes have sent some."""
+    def why_not_begun(self) -> str:
+        """Take in the keys of the cohort; return why too few nodes have sent keys, empty if the attempt can begin."""
         advertised: list[Advertised] = []
         for partition_id, member in self._cohort.items():
             try:
@@ -95,11 +95,14 @@ class _Attempt:
             except Refused as refused:
                 self._log(member, str(refused))
         if len(advertised) < self._run.config.fewest_reports:
-            return False
-        level = level_of(self._run.config, len(advertised)).level
+            return "too few nodes have sent keys"
+        try:
+            level = level_of(self._run.config, len(advertised)).level
+        except UsageError as error:  # of so few nodes: the settings were tried on whole cohorts before round 1
+            return str(error)
         count, bits = self._summands.count, self._summands.fixed.modulus_bits
         self._server = SecureServer(self._question, level, advertised, count=count * self._is_masked, bits=bits)
-        return True
+        return ""
 
     def sum(self) -> Reporting | NotCommitted:
         """Go through the exchanges; return what came of them."""
@@ -111,7 +114,7 @@ class _Attempt:
             return self.ended(delivered.reason)
         reporting = self._reported(delivered)
         survivors = self._server.survivors()
-        if missing := self._missing_quorum(reporting):
+        if missing := missing_quorum(self._run, reporting):  # after the unmasking it would be too late
             return self.ended(missing)
         if isinstance(survivors, Missing):
             return self.ended(survivors.reason)
@@ -132,7 +135,7 @@ class _Attempt:
         reporting = collect_reports(self._run, configuration, self._at, plan)
         for member, report in zip(reporting.members, reporting.reports, strict=True):
             if report.fate is Fate.REPORTED:
-                nothing = np.zeros(0, self._dtype)
+                nothing = zeros(0, self._summands.fixed.modulus_bits)
                 self._server.masked(Masked(self._question, member.partition_id, nothing))
         if self._is_masked:
             self._server.add(self._total(reporting))
@@ -170,8 +173,9 @@ class _Attempt:
             summed = self._server.summed()
             if isinstance(summed, Missing):
                 return replace(reporting, skipped=f"the sum cannot be unmasked: {summed.reason}")
-            total = summed.total if self._is_masked else self._total(reporting)
-            found = self._summands.decoded(total & self._mask, len(summed.nodes))
+            bits = self._summands.fixed.modulus_bits
+            total = summed.total if self._is_masked else reduced(self._total(reporting), bits)
+            found = self._summands.decoded(total, len(summed.nodes))
         except Refused as refused:
             return replace(reporting, skipped=str(refused))
         tell(self._run, reporting, {Fate.REPORTED: "summed"}, self._at)
@@ -190,14 +194,6 @@ class _Attempt:
         members = self._cohort.values() if self._reporting is None else self._reporting.members
         self._run.notices.send({member.node_id: "abandoned" for member in members}, self._at)
         return NotCommitted(reason, self._reporting is not None and self._reporting.raised_alike)
-
-    def _missing_quorum(self, reporting: Reporting) -> str:
-        """Return why the quorum is missed; empty if it is not."""
-        reported, needed = reporting.count(Fate.REPORTED), self._run.config.fewest_reports
-        if reported >= needed:
-            return ""
-        first = next((report.reason for report in reporting.reports if report.reason), "")
-        return f"{reported} of {len(reporting.reports)} nodes reported, quorum is {needed}; first reason: {first}"
 
     def _with_absent(self, reporting: Reporting) -> Reporting:
         """Return the reports with those nodes of the cohort as failed that have shared no secrets."""
@@ -251,18 +247,10 @@ class _Attempt:
         assert isinstance(total, ModularSum)
         return total.total
 
-    @property
-    def _dtype(self) -> str:
-        return "uint32" if self._summands.fixed.modulus_bits <= 32 else "uint64"
-
-    @property
-    def _mask(self) -> Any:
-        return np.dtype(self._dtype).type((1 << self._summands.fixed.modulus_bits) - 1)
-
 
 def masked_plan(run: ServerRun, at: At, summands: Summands, *, cohort: int) -> FoldPlan:
     """Return how masked reports are checked and added up."""
-    dtype = "uint32" if summands.fixed.modulus_bits <= 32 else "uint64"
+    dtype = str(zeros(0, summands.fixed.modulus_bits).dtype)
     masked = ParcelPlan(
         {MASKED: ArraySpec((summands.count,), dtype)}, "fedlearn.folding.modular:ModularSum", uniform=True
     )

@@ -28,10 +28,11 @@ from fedlearn.words.seeding import rng_for
 from fedlearn.words.state import Array, Sends, State
 from server.attempt import Collected, NotCommitted, Reporting
 from server.buffer import Buffer
-from server.committing import UnderWay, commit, judged_anew, missing_quorum, next_step
+from server.committing import UnderWay, commit, judged_anew, next_step
 from server.in_flight import Flight, InFlight, Landed
 from server.limits import FEWEST, RecentReports
 from server.phases.configuration import written
+from server.phases.quorum import missing_quorum
 from server.phases.reporting import TOLD, fold_plan, log_end
 from server.run import ServerRun
 from server.schedules import PREFIX, schedule_memory

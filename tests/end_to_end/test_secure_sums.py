@@ -160,6 +160,23 @@ def test_round_without_a_quorum_asks_for_no_sum_and_is_made_again(tmp_path):
     assert [each["attempt"] for each in events if each["event"] == "committed"] == [2]
 
 
+def test_quorum_of_the_whole_cohort_is_asked_before_the_sum_is(tmp_path):
+    """Eight of ten must report; of a cohort of the eight that must be ready seven would do."""
+    gone = {(1, 1): {each: "report" for each in range(3)}}
+    rounds = {"total": 1, "cohort": 10, "minimum_ready": 0.8, "quorum": 0.8}
+    summary, events, grid = run(tmp_path / "run", gone, clients=10, rounds=rounds, secure={"dropouts": 0.3})
+    assert summary["status"] == "completed"
+    assert {attempt for _, attempt, kind, *_ in grid.heard if kind == "unmasking"} == {2}
+    assert "7 of 10 nodes reported, quorum is 8" in next(e["reason"] for e in events if e["event"] == "abandoned")
+
+
+def test_state_that_is_not_finite_is_skipped_once_its_sum_was_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("server.committing.next_step", lambda *_: None)
+    _, events, grid = run(tmp_path / "run", rounds={"total": 1})
+    assert [e["reason"] for e in events if e["event"] == "skipped"] == ["the new state would hold NaN or infinity"]
+    assert {attempt for _, attempt, kind, *_ in grid.heard if kind == "unmasking"} == {1}
+
+
 def test_round_whose_sum_cannot_be_unmasked_is_skipped_and_never_asked_again(tmp_path):
     gone = {(1, 1): {each: "unmasking" for each in range(4)}}
     summary, events, grid = run(tmp_path / "run", gone)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedlearn.config import config_from
 from fedlearn.words.errors import RunFailed
-from server.committing import quorum_of
+from server.phases.quorum import quorum_of
 from server.phases.selection import _without
 from server.selectors import Selector
 from tests.unit.server.scripted import Node

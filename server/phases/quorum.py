@@ -1,0 +1,35 @@
+"""How many nodes of a cohort must report for a round to count."""
+
+from __future__ import annotations
+
+from fedlearn.config import RunConfig
+from fedlearn.words.cohort import Fate, needed_of
+from server.attempt import Reporting
+from server.run import ServerRun
+
+
+def quorum_of(config: RunConfig, cohort: int) -> int:
+    """Return how many of a cohort must report, whatever number of nodes the selector drew.
+
+    Where each node adds a share of the noise, they are at least as many as the shares are calibrated to.
+    """
+    wanted = min(cohort, config.goal_count) if config.rounds.over_selection > 1 else cohort
+    fewest = config.fewest_reports if config.privacy.trust == "distributed" else 1
+    return max(needed_of(config.rounds.quorum, wanted), fewest)
+
+
+def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str:
+    """Return why the quorum is missed; empty if it is not. It is a share of the wanted nodes, or of the cohort."""
+    cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
+    needed = needed_of(run.rounds.quorum, wanted) if wanted else quorum_of(run.config, cohort)
+    if reported >= needed:
+        return ""
+    why = next(
+        (
+            f"; first reason: {report.reason}"
+            for report in reporting.reports
+            if report.reason and report.fate is not Fate.REPORTED
+        ),
+        "",
+    )
+    return f"{reported} of {cohort} nodes reported, quorum is {needed}{why}"
