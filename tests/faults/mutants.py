@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -45,8 +46,8 @@ class Mutant:
 
 
 MUTANTS = (
-    Mutant("quorum one lower", "server/committing.py", "if reported >= needed:", "if reported >= needed - 1:"),
-    Mutant("quorum one higher", "server/committing.py", "if reported >= needed:", "if reported > needed:"),
+    Mutant("quorum one lower", "server/phases/quorum.py", "if reported >= needed:", "if reported >= needed - 1:"),
+    Mutant("quorum one higher", "server/phases/quorum.py", "if reported >= needed:", "if reported > needed:"),
     Mutant("quorum not asked", "server/committing.py", "reason = anew or missing_quorum(", "reason = anew and missing_quorum("),
     Mutant("second report counted", "server/phases/reporting.py", "            if again:\n", "            if again and False:\n"),
     Mutant("late report added", "server/phases/reporting.py", "until=exchange.clock.now() + deadline):",
@@ -134,8 +135,13 @@ MUTANTS = (
 
 def found(mutant: Mutant, *, schedules: int, story: bool = False) -> str:
     """Return the first seed that finds a mistake and what it says; empty where none of so many does."""
+    return printed_with(mutant, FIND.format(most=schedules, story=story), copied=COPIED)
+
+
+def printed_with(mutant: Mutant, code: str, *, copied: Sequence[str]) -> str:
+    """Return what code prints that imports copies of the folders named, in which the mistake stands."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in COPIED:
+        for name in copied:
             shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
         path = Path(folder, mutant.file)
         text = path.read_text()
@@ -143,11 +149,11 @@ def found(mutant: Mutant, *, schedules: int, story: bool = False) -> str:
             raise ValueError(f"{mutant.name}: {mutant.file} does not hold once: {mutant.text}")
         path.write_text(text.replace(mutant.text, mutant.mistake))
         places = [folder, str(ROOT)]
-        code = f"import sys; sys.path[:0] = {places!r}" + FIND.format(most=schedules, story=story)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         ended = subprocess.run(
-            [sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=folder, env=environment
-        )
+            [sys.executable, "-P", "-c", f"import sys; sys.path[:0] = {places!r}{code}"],
+            capture_output=True, text=True, cwd=folder, env=environment,
+        )  # fmt: skip
         if ended.returncode:
             raise RuntimeError(ended.stderr)
         return ended.stdout.strip()

@@ -13,19 +13,12 @@ what takes eleven nodes and three lies. `tests/unit/secure/test_attacks.py` find
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tests.faults.mutants import Mutant
+from tests.faults.mutants import Mutant, printed_with
 
-ROOT = Path(__file__).parents[2]
 FIND = """
 from tests.secure_faults.checking import found_in
 for seed, lines in found_in(0, {most}, most=1)[1]:
@@ -74,21 +67,7 @@ MUTANTS = (
 
 def found(mutant: Mutant, *, schedules: int) -> str:
     """Return the first seed that finds a mistake and what it says; empty where none of so many does."""
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "fedlearn", Path(folder, "fedlearn"), ignore=shutil.ignore_patterns("__pycache__"))
-        path = Path(folder, mutant.file)
-        text = path.read_text()
-        if text.count(mutant.text) != 1:
-            raise ValueError(f"{mutant.name}: {mutant.file} does not hold once: {mutant.text}")
-        path.write_text(text.replace(mutant.text, mutant.mistake))
-        code = f"import sys; sys.path[:0] = {[folder, str(ROOT)]!r}" + FIND.format(most=schedules)
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        ended = subprocess.run(
-            [sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=folder, env=environment
-        )
-        if ended.returncode:
-            raise RuntimeError(ended.stderr)
-        return ended.stdout.strip()
+    return printed_with(mutant, FIND.format(most=schedules), copied=("fedlearn",))
 
 
 def main(

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.mutants import ROOT
 from tests.secure_faults.checking import found_in
 from tests.secure_faults.knowing import Report, View
 from tests.secure_faults.liar import lie
-from tests.secure_faults.mutants import MUTANTS, ROOT, found
+from tests.secure_faults.mutants import MUTANTS, found
 from tests.secure_faults.world import FATES, run
 
 SCHEDULES_RUN, PIECE = 200, 50  # in all, and a case
