@@ -75,7 +75,7 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
     record
         The metrics of the fit, with the number of the node's examples.
     state
-        That the node was sent.
+        The state that the node was sent.
 
     Raises
     ------

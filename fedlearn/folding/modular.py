@@ -49,7 +49,7 @@ class ModularSum:
         self.total[:] = 0
 
     def merge(self, later: Self) -> None:
-        """Add the other sum to this one."""
+        """Add another sum to this sum."""
         self.total += later.total
 
     def to_arrays(self) -> dict[str, Array]:

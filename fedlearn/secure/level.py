@@ -93,7 +93,7 @@ class Level:
 
     @property
     def signers(self) -> int:
-        """How many must sign the same set of survivors: more than (n + c)/2."""
+        """Number of nodes that must sign the same set of survivors: more than (n + c)/2."""
         return (self.nodes + self.colluders) // 2 + 1
 
     @property

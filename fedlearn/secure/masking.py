@@ -24,6 +24,6 @@ def pair_seed(roster: Roster, mine: KeyPair, position: int, other: int) -> bytes
 def add_pairs(
     total: Words, roster: Roster, mine: KeyPair, position: int, others: Iterable[int], *, sign: int = 1
 ) -> None:
-    """Add the masks of a node with other nodes, in place: the node of the lower position adds, the other subtracts."""
+    """Add the masks that a node shares with others in place: the lower position of a pair adds, the other subtracts."""
     for other in others:
         add_mask(total, pair_seed(roster, mine, position, other), sign=sign if position < other else -sign)

@@ -187,7 +187,7 @@ class SecureNode:
         return Unmasked(unmasking.question, self._node, seeds, keys)
 
     def forget(self, question: Question) -> None:
-        """Forget the secrets of an attempt that is over; those of a later one stay."""
+        """Forget the secrets of an attempt that is over, and keep the secrets of a later attempt."""
         if question != self._question:
             return
         self._roster = None

@@ -189,7 +189,7 @@ class _Attempt:
         return total
 
     def ended(self, reason: str) -> NotCommitted:
-        """Abandon the attempt, of which nothing was unmasked; tell its nodes."""
+        """Abandon the attempt before anything is unmasked, and notify its nodes."""
         self._run.events.write("abandoned", **self._at.where, reason=reason)
         members = self._cohort.values() if self._reporting is None else self._reporting.members
         self._run.notices.send({member.node_id: "abandoned" for member in members}, self._at)
@@ -207,7 +207,7 @@ class _Attempt:
         return replace(reporting, members=members, reports=reports, seconds=seconds)
 
     def _asked(self, kind: str, what: Mapping[int, list[Any]], answer: type[T]) -> Iterator[T]:
-        """Send nodes what they are told, and yield their answers that can be read, as they come."""
+        """Send each node its part of `what`, and yield the answers that can be read, as they come."""
         run, patience = self._run, self._run.config.secure.patience
         said = {node: {type(each).__name__: texts.to_bytes(each) for each in parts} for node, parts in what.items()}
         members = [self._cohort[node] for node in said]

@@ -37,7 +37,7 @@ FORMATS: dict[str, dict[str, Any]] = {
     "svg": {"metadata": {"Date": None}},
     "pdf": {"metadata": {"CreationDate": None}},
 }
-"""Format of a file -> what `savefig` is told, so that the same drawing gives the same bytes."""
+"""File format -> keywords of `savefig` with which the same drawing gives the same bytes."""
 USUAL = ("png", "svg")
 WIDE, HIGH, LETTER = 326.0, 188.0, 4.0  # of the axes and of a letter in a name, in points
 MOST_NAMES = 16  # in a legend
