@@ -1,7 +1,7 @@
 """The exact account of Gaussian noise without sampling.
 
-Rounds with noise multipliers z_i compose to one Gaussian mechanism with mu = sqrt(sum 1 / z_i^2), exactly: the sum of the
-log-likelihood ratios of independent Gaussian answers is that of one Gaussian answer (Dong, Roth, Su 2022,
+Rounds with noise multipliers z_i compose to one Gaussian mechanism with mu = sqrt(sum 1 / z_i^2), exactly: the sum of
+the log-likelihood ratios of independent Gaussian answers is that of one Gaussian answer (Dong, Roth, Su 2022,
 arXiv:1905.02383, corollary 2). Its privacy profile is (Balle, Wang 2018, arXiv:1805.06530, theorem 8)
 
     delta(epsilon) = Phi(mu / 2 - epsilon / mu) - exp(epsilon) Phi(-mu / 2 - epsilon / mu).

@@ -21,8 +21,8 @@ def noise_multiplier_for(
 ) -> float:
     """Return the smallest noise multiplier, to five digits, whose rounds are certified at epsilon and delta.
 
-    ``epsilon_of([GaussianRounds(z, rounds, sampling_rate)], delta=delta)`` is at most epsilon for the result z. It takes
-    seconds where units are sampled, and is kept in the project's cache folder.
+    ``epsilon_of([GaussianRounds(z, rounds, sampling_rate)], delta=delta)`` is at most epsilon for the result z. It
+    takes seconds where units are sampled, and is kept in the project's cache folder.
 
     Parameters
     ----------

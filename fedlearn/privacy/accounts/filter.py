@@ -3,18 +3,20 @@
 A server that sees answers before it chooses the next noise multiplier is not covered by the account of fixed rounds. A
 *filter* is: it admits a mechanism only if the sum of all divergences stays below a bound that was fixed beforehand.
 
-*Claim.* Whatever admitted mechanisms are chosen after whatever answers, all answers together are (epsilon, delta)-private.
+*Claim.* Whatever admitted mechanisms are chosen after whatever answers, all answers together are (epsilon,
+delta)-private.
 
 *Proof.* The first part, which is chosen before any Gaussian answer, fixes the yardstick:
 
 1. Without sampling, *Gaussian*: the sum of rounds / z^2 stays at most mu^2, where mu is the largest with which Gaussian
-   noise is private at epsilon and delta. This is a valid filter (Smith, Thakurta 2022, arXiv:2210.17520, theorem 3; Koskela,
-   Tobaben, Honkela 2022, arXiv:2209.15596). Later parts count as if they were not sampled: sampling only lowers a loss.
-2. With sampling, *Renyi*, at the one order a at which the part's epsilon is smallest: the sum of rho(a) stays at most the
-   largest divergence that is private at epsilon and delta (Feldman, Zrnic 2021, arXiv:2008.11193, theorem 3.1). The order
-   is fixed with the first part; the best of many orders, picked at the end, would need a delta for each.
-3. With sampling, *alone*: a part that fits by its privacy loss distribution but not by 2. is admitted, and no other part
-   after it. All is then fixed before the first answer, and the distribution's account holds.
+   noise is private at epsilon and delta. This is a valid filter (Smith, Thakurta 2022, arXiv:2210.17520, theorem 3;
+   Koskela, Tobaben, Honkela 2022, arXiv:2209.15596). Later parts count as if they were not sampled: sampling only
+   lowers a loss.
+2. With sampling, *Renyi*, at the one order a at which the part's epsilon is smallest: the sum of rho(a) stays at most
+   the largest divergence that is private at epsilon and delta (Feldman, Zrnic 2021, arXiv:2008.11193, theorem 3.1).
+   The order is fixed with the first part; the best of many orders, picked at the end, would need a delta for each.
+3. With sampling, *alone*: a part that fits by its privacy loss distribution but not by 2. is admitted, and no other
+   part after it. All is then fixed before the first answer, and the distribution's account holds.
 
 Which of the three holds follows from the first part alone. Pure epsilons of other mechanisms are taken off the budget
 first: the sum of pure losses bounds the log-likelihood ratio of these answers for every outcome, and what is left of

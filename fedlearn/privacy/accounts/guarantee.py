@@ -45,8 +45,8 @@ class Guarantee:
 
     def __str__(self) -> str:
         """Return the promise as one sentence."""
-        verb = self.relation.value.removesuffix(" record")
-        return f"epsilon {self.epsilon:.2f}, delta {self.delta:g}; {verb} {self.unit.value}; {self.trust}; {self.sampling}"
+        unit = f"{self.relation.value.removesuffix(' record')} {self.unit.value}"
+        return f"epsilon {self.epsilon:.2f}, delta {self.delta:g}; {unit}; {self.trust}; {self.sampling}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return values that JSON and TOML can hold, the sentence among them."""

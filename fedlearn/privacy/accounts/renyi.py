@@ -4,11 +4,11 @@
 
     rho(a) = log E[((1 - q) + q exp((2 x - 1) / (2 z^2)))^a] / (a - 1),    x ~ Normal(0, z^2),
 
-which is the larger one of "added" and "removed" (Mironov, Talwar, Zhang 2019, arXiv:1908.10530, theorems 4 and 5). Rounds
-add up. The expectation is an integral of an analytic function that falls like a Gaussian, for which the trapezoidal rule
-converges faster than any power of its step (Trefethen, Weideman 2014, theorem 5.1): the power has its singularities
-pi z^2 away from the real line, so a step of z^2 / 4 and z / 8 leaves an error below 1e-30 of the integral. Fractional orders
-need no series, which may fail to converge.
+which is the larger one of "added" and "removed" (Mironov, Talwar, Zhang 2019, arXiv:1908.10530, theorems 4 and 5).
+Rounds add up. The expectation is an integral of an analytic function that falls like a Gaussian, for which the
+trapezoidal rule converges faster than any power of its step (Trefethen, Weideman 2014, theorem 5.1): the power has
+its singularities pi z^2 away from the real line, so a step of z^2 / 4 and z / 8 leaves an error below 1e-30 of the
+integral. Fractional orders need no series, which may fail to converge.
 
 *To epsilon*: Canonne, Kamath, Steinke 2020 (arXiv:2004.00010), proposition 12:
 
