@@ -18,21 +18,24 @@ delta)-private.
 3. With sampling, *alone*: a part that fits by its privacy loss distribution but not by 2. is admitted, and no other
    part after it. All is then fixed before the first answer, and the distribution's account holds.
 
-Which of the three holds follows from the first part alone. Pure epsilons of other mechanisms are taken off the budget
-first: the sum of pure losses bounds the log-likelihood ratio of these answers for every outcome, and what is left of
-epsilon bounds the rest at delta (`README.md`). Fewer rounds than were admitted lose less.
+Which of the three holds follows from the first part, all of whose rounds are fixed beforehand, and from the budget that
+was left then. *Pure* epsilons of other mechanisms are taken off the budget: those before the first part, as the
+likelihood ratio of these answers is bounded for every outcome, and what is left of epsilon bounds the rest at delta;
+those after it, as a pure loss adds its epsilon to a divergence of any order (3.: to the loss itself). In the first case
+they count so, too: a likelihood ratio of at most exp(pure) times a Gaussian one that is private at (epsilon - pure,
+delta) is private at (epsilon, delta). Fewer rounds than were admitted lose less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fedlearn.privacy.accounts.analytic import epsilon_of_mu, mu_for
+from fedlearn.privacy.accounts.analytic import epsilon_of_mu
 from fedlearn.privacy.accounts.epsilons import check, epsilon_of
 from fedlearn.privacy.accounts.renyi import ORDERS, epsilon_at, epsilon_by_renyi, renyi
-from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.accounts.rounds import GaussianRounds, merged
 
 SLACK = 1e-9  # relative: calibrated noise fits its own budget up to rounding
 Yardstick = Literal["gaussian", "renyi", "alone"]
@@ -45,11 +48,16 @@ class RdpFilter:
     Parameters
     ----------
     epsilon : float
-        Budget of all parts together, above 0, in nats; what pure mechanisms lose is taken off beforehand.
+        Budget of all mechanisms together, above 0, in nats.
     delta : float
         Probability in (0, 1) of the budget.
     parts : tuple of GaussianRounds, default=()
         Admitted mechanisms, in the order in which they were chosen.
+    plan : GaussianRounds, optional
+        Mechanism of the first part with all rounds that were fixed before the first answer; the first part itself
+        unless given.
+    pure, pure_before : float, default=0.0
+        Sum of the pure epsilons of other mechanisms: of all so far, and of those before the first part.
 
     Examples
     --------
@@ -62,46 +70,55 @@ class RdpFilter:
     epsilon: float
     delta: float
     parts: tuple[GaussianRounds, ...] = ()
+    plan: GaussianRounds | None = None
+    pure: float = 0.0
+    pure_before: float = 0.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a delta outside of (0, 1)."""
         check(delta=self.delta, accountant="rdp")
 
-    def admits(self, part: GaussianRounds) -> bool:
-        """Return whether all parts and this one together stay within the budget, whatever was chosen when."""
-        if not part.rounds:
-            return True
-        listed = self.having(part).parts
-        if self.epsilon <= 0 or (self.yardstick(listed) == "alone" and len(listed) > 1):
-            return False
-        return self.having(part).spent() <= self.epsilon * (1 + SLACK)
-
     def having(self, part: GaussianRounds) -> RdpFilter:
         """Return the filter after this part."""
         return replace(self, parts=(*self.parts, part)) if part.rounds else self
 
+    def admits(self, part: GaussianRounds) -> bool:
+        """Return whether all parts and this one together stay within the budget, whatever was chosen when."""
+        return self.having(part).holds()
+
+    def holds(self) -> bool:
+        """Return whether all parts together stay within the budget."""
+        if self.yardstick != "alone":
+            return self.spent() <= self.epsilon * (1 + SLACK)
+        (only, *others), first = merged(self.parts), self._first
+        is_planned = not others and only.rounds <= first.rounds and replace(only, rounds=first.rounds) == first
+        return is_planned and self.pure + epsilon_of([first], delta=self.delta) <= self.epsilon * (1 + SLACK)
+
     def spent(self, delta: float | None = None) -> float:
-        """Return epsilon of all parts at the budget's delta, or at another one, by the yardstick of the first part."""
-        return self._measured(self.parts, self.delta if delta is None else delta)
-
-    def yardstick(self, parts: Sequence[GaussianRounds] | None = None) -> Yardstick:
-        """Return what the first part is measured by, which follows from it and the budget alone."""
-        first = (self.parts if parts is None else parts)[:1]
-        if not first or first[0].sampling_rate == 1:
-            return "gaussian"
-        return "renyi" if epsilon_by_renyi(first, self.delta) <= self.epsilon * (1 + SLACK) else "alone"
-
-    def _measured(self, parts: Sequence[GaussianRounds], delta: float) -> float:
-        if not parts:
-            return 0.0
-        if self.yardstick(parts) == "gaussian":
-            return epsilon_of_mu(sum(part.gaussian_mu**2 for part in parts) ** 0.5, delta)
-        if self.yardstick(parts) == "alone":
-            return epsilon_of(parts, delta=delta)
-        order = min(ORDERS, key=lambda order: epsilon_at(renyi(parts[0], order), order, self.delta))
-        return epsilon_at(sum(renyi(part, order) for part in parts), order, delta)
+        """Return epsilon of all mechanisms at the budget's delta, or at another one."""
+        at = self.delta if delta is None else delta
+        if not self.parts:
+            return self.pure
+        if self.yardstick == "gaussian":
+            return self.pure + epsilon_of_mu(math.hypot(*(part.gaussian_mu for part in self.parts)), at)
+        if self.yardstick == "alone":
+            return self.pure + epsilon_of(self.parts, delta=at)
+        order = _best_order(self._first, self.delta)
+        return self.pure + epsilon_at(math.fsum(renyi(part, order) for part in self.parts), order, at)
 
     @property
-    def mu(self) -> float:
-        """The mu of Gaussian differential privacy that the budget allows."""
-        return mu_for(self.epsilon, self.delta)
+    def yardstick(self) -> Yardstick:
+        """The measure of all parts, which follows from the first one, and from the budget that was left then."""
+        if not self.parts or self._first.sampling_rate == 1:
+            return "gaussian"
+        left = (self.epsilon - self.pure_before) * (1 + SLACK)
+        fits_alone = epsilon_by_renyi([self._first], self.delta) > left >= epsilon_of([self._first], delta=self.delta)
+        return "alone" if fits_alone else "renyi"
+
+    @property
+    def _first(self) -> GaussianRounds:
+        return self.plan or self.parts[0]
+
+
+def _best_order(part: GaussianRounds, delta: float) -> float:
+    return min(ORDERS, key=lambda order: epsilon_at(renyi(part, order), order, delta))

@@ -1,5 +1,4 @@
-"""Results of accounts, kept in memory and in the project's cache folder: each takes seconds and depends on its key
-alone.
+"""Results of accounts, kept in memory and in the project's cache folder: each takes seconds to compute.
 
 A file is read only where no other user can have written it (`fedlearn.cache.trusted`): a noise multiplier that somebody
 made smaller would protect less in silence. A file that does not say exactly the key is computed anew.
