@@ -13,6 +13,7 @@ from fedlearn.privacy.accounts.rounds import GaussianRounds
 
 COARSE = 1e-3  # grid of the losses while searching: epsilon comes out some 5e-4 too large, ten times as fast
 PRECISION = 2e-5  # relative, of the noise multiplier
+MOST_NOISE = 1e9
 ROUNDING = 1e-12  # relative: more than the floats of the closed form are off
 
 
@@ -68,18 +69,24 @@ def _searched(epsilon: float, delta: float, one: GaussianRounds, accountant: Acc
     def certified(noise: float) -> float:
         return epsilon_of(rounds_of(noise), delta=delta)
 
-    highest = unsampled
-    while by_renyi(highest) > epsilon:  # without sampling Renyi divergences need more noise than the exact account
-        highest *= 1.25
-    noise = _bisected(by_renyi, epsilon, highest, PRECISION)
     if accountant == "rdp":
-        return _rounded_up(noise, PRECISION)
-    noise = _rounded_up(min(_bisected(coarsely, epsilon, noise, PRECISION), unsampled), PRECISION)
+        return _rounded_up(_bisected(by_renyi, epsilon, _enough(by_renyi, epsilon, unsampled), PRECISION), PRECISION)
+    bracket = _bisected(by_renyi, epsilon, unsampled, COARSE) if by_renyi(unsampled) <= epsilon else unsampled
+    noise = _rounded_up(_bisected(coarsely, epsilon, bracket, PRECISION), PRECISION)
     while certified(noise) > epsilon:
         noise = _rounded_up(noise * (1 + PRECISION), PRECISION)
     for step in (16, 8, 4, 2, 1):  # the finer grid allows less noise
         while certified(lower := _rounded_up(noise * (1 - step * PRECISION), PRECISION)) <= epsilon and lower < noise:
             noise = lower
+    return noise
+
+
+def _enough(epsilon_of: Callable[[float], float], epsilon: float, noise: float) -> float:
+    """Return a noise multiplier at which epsilon holds; Renyi divergences need more than the exact account."""
+    while epsilon_of(noise) > epsilon:
+        if noise > MOST_NOISE:
+            raise ValueError(f"epsilon = {epsilon!r}: too small for Renyi divergences; take accountant='pld'")
+        noise *= 1.25
     return noise
 
 
@@ -97,4 +104,4 @@ def _bisected(epsilon_of: Callable[[float], float], epsilon: float, highest: flo
 def _rounded_up(number: float, precision: float) -> float:
     """Return the next number on a decimal grid that is at most `precision` of the number wide."""
     digits = -math.floor(math.log10(number * precision))
-    return round(math.ceil(number * 10**digits) / 10**digits, digits)
+    return float(round(math.ceil(number * 10.0**digits) / 10.0**digits, digits))

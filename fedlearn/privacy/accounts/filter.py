@@ -34,7 +34,7 @@ from typing import Literal
 
 from fedlearn.privacy.accounts.analytic import epsilon_of_mu
 from fedlearn.privacy.accounts.epsilons import check, epsilon_of
-from fedlearn.privacy.accounts.renyi import ORDERS, epsilon_at, epsilon_by_renyi, renyi
+from fedlearn.privacy.accounts.renyi import epsilon_at, epsilon_by_renyi, orders_for, renyi
 from fedlearn.privacy.accounts.rounds import GaussianRounds, merged
 
 SLACK = 1e-9  # relative: calibrated noise fits its own budget up to rounding
@@ -121,4 +121,4 @@ class RdpFilter:
 
 
 def _best_order(part: GaussianRounds, delta: float) -> float:
-    return min(ORDERS, key=lambda order: epsilon_at(renyi(part, order), order, delta))
+    return min(orders_for([part]), key=lambda order: epsilon_at(renyi(part, order), order, delta))

@@ -25,7 +25,10 @@ import numpy as np
 
 from fedlearn.privacy.accounts.rounds import GaussianRounds
 
-ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *map(float, range(11, 64)), 80.0, 128.0, 256.0, 512.0)
+ORDERS = (
+    *(1 + tenth / 10 for tenth in range(1, 100)), *map(float, range(11, 65)), *(2.0**power for power in range(7, 21))
+)  # fmt: skip
+ALWAYS = 64.0  # highest order that is of use to noise multipliers up to 1; it grows with their square
 REACH = 12.0  # standard deviations: what lies beyond is below 1e-31 of the integral
 
 
@@ -61,11 +64,18 @@ def most_divergence(epsilon: float, order: float, delta: float) -> float:
     return epsilon - math.log1p(-1 / order) + (math.log(delta) + math.log(order)) / (order - 1)
 
 
-def epsilon_by_renyi(parts: Iterable[GaussianRounds], delta: float) -> float:
-    """Return the smallest epsilon at delta over all orders.
+def orders_for(parts: Iterable[GaussianRounds]) -> list[float]:
+    """Return the orders that may be the best for parts, the lowest first; higher ones lose more and take longer."""
+    least = min(part.noise_multiplier for part in parts)
+    return [order for order in ORDERS if order <= ALWAYS * max(1.0, least**2)]
+
+
+def epsilon_by_renyi(parts: Iterable[GaussianRounds], delta: float, orders: Iterable[float] | None = None) -> float:
+    """Return the smallest epsilon at delta over orders, all that may be the best unless given.
 
     >>> round(epsilon_by_renyi([GaussianRounds(1.0, 1000, 0.01)], 1e-5), 4)
     2.1014
     """
     listed = list(parts)
-    return min(epsilon_at(sum(renyi(part, order) for part in listed), order, delta) for order in ORDERS)
+    among = orders_for(listed) if orders is None else orders
+    return min(epsilon_at(sum(renyi(part, order) for part in listed), order, delta) for order in among)
