@@ -64,7 +64,7 @@ class Banded:
     @property
     def bands(self) -> int:
         """Number of bands; 1 is a diagonal matrix."""
-        return self.rows.shape[1]
+        return int(self.rows.shape[1])
 
     def matrix(self) -> FloatArray:
         """Return C, (rounds, rounds)."""

@@ -9,12 +9,15 @@ are computed from the matrix itself.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedlearn.privacy.accounts.kept import kept_bytes
 from fedlearn.privacy.factorization.banded import Banded, FloatArray, square_root
 
+Places: TypeAlias = tuple[NDArray[np.intp], ...]
 MOST_ROUNDS = 1024  # a step takes the cube of the rounds: half a second here
 SEARCH = {"maxiter": 300, "maxcor": 20, "ftol": 1e-8, "gtol": 1e-9}
 
@@ -60,13 +63,13 @@ def _searched(rounds: int, bands: int) -> FloatArray:
     return rows * np.where(rows[:, :1] < 0, -1.0, 1.0)
 
 
-def _full(entries: FloatArray, at: tuple[FloatArray, ...], rounds: int) -> FloatArray:
+def _full(entries: FloatArray, at: Places, rounds: int) -> FloatArray:
     full = np.zeros((rounds, rounds))
     full[at[0], at[0] - at[1]] = entries
     return full
 
 
-def _error_and_slope(full: FloatArray, at: tuple[FloatArray, ...]) -> tuple[float, FloatArray]:
+def _error_and_slope(full: FloatArray, at: Places) -> tuple[float, FloatArray]:
     """Return |A C^-1|_F^2 and its derivatives by the entries of C."""
     from scipy.linalg import solve_triangular
 
