@@ -89,7 +89,7 @@ def options(
     every = noise_multiplier_for(epsilon, delta=delta, rounds=rounds)
     secret = f"Poisson sampling of {what}, rate {taken / units:g}, secret"
     spaced = f"each of the {what} waits {wait} rounds from one participation to its next"
-    found = [Option("independent noise", f"nothing: any of the {what} may be in every round", every, every * plain)]
+    found = [Option("no sampling", f"nothing: fixed cohorts, a quorum, {what} in every round", every, every * plain)]
     for name, accountant in ((SAMPLING, "pld"), ("sampling, by Renyi divergences", "rdp")):
         noise = noise_multiplier_for(
             epsilon, delta=delta, rounds=rounds, sampling_rate=taken / units, accountant=cast(Accountant, accountant)
