@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedlearn.privacy import gaussian, secure_noise, seeded_noise, skellam
 from fedlearn.privacy.accounts import GaussianRounds, epsilon_of, noise_multiplier_for
@@ -52,23 +54,26 @@ def step_of_cnn() -> float:
     return milliseconds(step, 20)
 
 
+def clipped(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a vector, shortened to norm 1 where it is longer."""
+    return vector * min(1.0, 1.0 / float((vector * vector).sum()) ** 0.5)
+
+
 def main() -> None:
     """Print a line for each kind of work."""
     for numbers in (62_006, 2_160_000):
         values = np.random.default_rng(0).normal(size=numbers)
-        lines: dict[str, Callable[[], object]] = {
-            "clip a vector": lambda v=values: v * min(1.0, 1.0 / float((v * v).sum()) ** 0.5)
-        }  # type: ignore[misc]
+        steps = steps_of(values, clip=1.0, exponent=-14)
+        lines: dict[str, Callable[[], object]] = {"clip a vector": partial(clipped, values)}
         for name, noise in (("seeded", seeded_noise(0)), ("secure", secure_noise())):
             row = CorrelatedNoise(square_root(100, 16), 16, clip=1.0, noise_multiplier=1.0)
             for _ in range(15):
                 row.draw(numbers, seeded_noise(1))
-            steps = steps_of(values, clip=1.0, exponent=-14)
-            lines[f"gaussian, {name}"] = lambda v=values, n=noise: gaussian(v, clip=1.0, noise_multiplier=1.0, noise=n)  # type: ignore[misc]
-            lines[f"a share of skellam, {name}"] = lambda s=steps, n=noise: skellam(  # type: ignore[misc]
-                s, sensitivity=2**14, noise_multiplier=1.0, shares=100, noise=n
-            )
-            lines[f"a row of correlated noise, 16 bands, {name}"] = lambda r=row, k=numbers, n=noise: r.draw(k, n)  # type: ignore[misc]
+            central = partial(gaussian, clip=1.0, noise_multiplier=1.0, noise=noise)
+            share = partial(skellam, sensitivity=2**14, noise_multiplier=1.0, shares=100, noise=noise)
+            lines[f"gaussian, {name}"] = partial(central, values)
+            lines[f"a share of skellam, {name}"] = partial(share, steps)
+            lines[f"a row of correlated noise, 16 bands, {name}"] = partial(row.draw, numbers, noise)
         for name, work in lines.items():
             print(f"{numbers:9,d} numbers: {name:45s} {milliseconds(work):9.2f} ms", flush=True)
     part = GaussianRounds(noise_multiplier_for(8.0, delta=1e-5, rounds=30, sampling_rate=0.2), 30, 0.2)

@@ -120,9 +120,9 @@ GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
         ONE, _one([0.0], noise_multiplier=0.5), _one([1.0], noise_multiplier=0.5)
     ),
     "planted: clipped parameter by parameter": _case(ONE, _one([0.0] * 4), _one([1.0] * 4)),
-    "planted: one share of Skellam noise does not come": _case(ONE, _shares(0, reports=2), _shares(40, reports=2)),
+    "planted: two of three shares do not come": _case(ONE, _shares(0, reports=1), _shares(40, reports=1)),
     "planted: a fixed cohort accounted as sampled": _case(SAMPLED, _rounds(1.0, _fixed), _rounds(0.0, _fixed)),
-    "planted: a round that is not accounted": _case(ONE, _one([0.0, 0.0]), _one([1.0, 1.0])),
+    "planted: three rounds accounted as one": _case(ONE, _one([0.0] * 3), _one([1.0] * 3)),
     "planted: noise of a round used again": _case(
         SAMPLED, _rounds(1.0, _sampled, is_reused=True), _rounds(0.0, _sampled, is_reused=True)
     ),
