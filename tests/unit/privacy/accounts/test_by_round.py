@@ -6,7 +6,6 @@ import pytest
 
 from fedlearn.privacy.accounts import GaussianRounds, epsilon_of, epsilons_by_round
 
-
 SAMPLED = pytest.param(GaussianRounds(0.9951, 6, 0.2), marks=pytest.mark.slow)
 
 
