@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,8 @@ def promised(config: RunConfig) -> PrivacySpent:
     """Return the most that a record of any node loses in a run."""
     from fedlearn.privacy import largest_loss
 
-    return largest_loss(config.privacy.epsilon, config.privacy)
+    loss = largest_loss(config.privacy.epsilon, config.privacy)
+    return replace(loss, delta=config.privacy.delta) if config.protects_records else loss
 
 
 def trust_of(config: RunConfig) -> str:
@@ -45,7 +47,12 @@ def trust_of(config: RunConfig) -> str:
 def counted_in(config: RunConfig) -> str:
     """Return the meaning of an epsilon of this run: between which data sets, of whose data, with whose noise."""
     most = promised(config)
-    return f"{most.relation.value}; unit: {most.unit.value}; {trust_of(config)}"
+    counted = f"{most.relation.value}; unit: {most.unit.value}; {trust_of(config)}"
+    if not config.protects_records:
+        return counted
+    from fedlearn.privacy.records import RecordPlan
+
+    return f"{counted}; delta {most.delta:g}; {RecordPlan.of(config).guarantee.sampling}"
 
 
 def notices_of(config: RunConfig, *, test_is_public: bool) -> list[str]:
