@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedlearn.config import RunConfig
 from fedlearn.models import model_spec
 from fedlearn.runs.log import EventTail
+from fedlearn.words.errors import SettingError
 from fedlearn.words.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -48,11 +49,29 @@ def counted_in(config: RunConfig) -> str:
     """Return the meaning of an epsilon of this run: between which data sets, of whose data, with whose noise."""
     most = promised(config)
     counted = f"{most.relation.value}; unit: {most.unit.value}; {trust_of(config)}"
+    more = assumed(config)
+    return f"{counted}; delta {more['delta']:g}; {more['sampling']}" if more else counted
+
+
+def assumed(config: RunConfig) -> dict[str, Any]:
+    """Return what else an epsilon of this run holds by: delta, and the sampling in words; nothing of pure epsilon."""
     if not config.protects_records:
-        return counted
+        return {}
     from fedlearn.privacy.records import RecordPlan
 
-    return f"{counted}; delta {most.delta:g}; {RecordPlan.of(config).guarantee.sampling}"
+    return {"delta": config.privacy.delta, "sampling": RecordPlan.of(config).guarantee.sampling}
+
+
+def check_records(config: RunConfig) -> None:
+    """Refuse to say that records are protected where nothing does it, or by noise that costs more than the budget."""
+    if config.privacy.protects != "records":
+        return
+    if not config.protects_records:
+        why = "records are protected by learner 'dp-sgd' alone: leave training.learner out"
+        raise SettingError("training.learner", config.training.learner, why)
+    from fedlearn.privacy.records import RecordPlan
+
+    RecordPlan.of(config).check()
 
 
 def notices_of(config: RunConfig, *, test_is_public: bool) -> list[str]:

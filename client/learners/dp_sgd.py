@@ -69,6 +69,7 @@ class DPSGD(SGD):
         _check(model, config)
         super().__init__(model, config, **optimizer_options)
         self.plan = RecordPlan.of(config)
+        self.plan.check()
         self.privacy = config.privacy
         self.is_secure = config.privacy.noise != "seeded"
         check_apart(model, config.model.name)

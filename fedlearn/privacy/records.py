@@ -1,4 +1,4 @@
-"""What a run that protects single records by DP-SGD costs: rate and number of steps, and noise, from declarations alone.
+"""Costs of a run that protects single records by DP-SGD: rate, number of steps and noise, from declarations alone.
 
 A node draws each batch by coins: each record takes part in a step with the same probability, independently of all
 others (Poisson sampling). Steps, rate and the number by which a sum is divided follow from the declared number of

@@ -5,7 +5,7 @@
 example more or less moves the sum by at most clip in the L2 norm, whatever the other examples are.
 
 *Rounding*. Factors, products and sums are float64. g(x) itself is float32, and its last bits may depend on the place of
-x in the batch; `ROOM` is what the sensitivity is enlarged by for it (`client.learners.dp_sgd`).
+x in the batch, of whose shape there is one (`client.learners.dp_sgd` says where that matters).
 
 Source: Abadi et al. 2016 (arXiv:1607.00133), algorithm 1.
 Shapes: K places of a batch, P trained numbers of the model.
@@ -21,7 +21,6 @@ from torch import Tensor
 from fedlearn.models.torch_model import TorchModel
 
 SHORTER = 1 - 2.0**-40  # so that no rounding of float64 makes a clipped gradient longer than clip
-ROOM = 2.0**-10  # relative
 
 
 class ClippedSum(Protocol):
@@ -30,6 +29,8 @@ class ClippedSum(Protocol):
     model: TorchModel
     places: int
     """The number of examples in one computation; every batch has this shape."""
+    numbers: int
+    """How many numbers of the gradient of each example are in memory at once."""
 
     def __call__(self, inputs: Tensor, targets: Tensor, taken: Tensor, *, clip: float) -> Tensor:
         """Return the clipped sum over the taken places of a batch, (P,) float64, parameters in the model's order.

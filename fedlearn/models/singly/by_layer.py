@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fedlearn.models.singly.base import factors, losses_of
-from fedlearn.models.singly.layers import Layer, layer_of
+from fedlearn.models.singly.layers import Apiece, Layer, layer_of
 from fedlearn.models.torch_model import TorchModel
 
 
@@ -32,10 +32,13 @@ class ByLayer:
     def __init__(self, model: TorchModel, places: int) -> None:
         self.model, self.places = model, places
         self._layers = _layers(model)
+        apiece = [module for module, layer in self._layers if isinstance(layer, Apiece)]
+        self.numbers = sum(each.numel() for module in apiece for each in _parameters(module))
+        self._is_overwritten = any(getattr(part, "inplace", False) for part in model.module.modules())
 
     def __call__(self, inputs: Tensor, targets: Tensor, taken: Tensor, *, clip: float) -> Tensor:
         """See ClippedSum."""
-        with _instead(self._layers) as called, torch.enable_grad():
+        with _instead(self._layers, copies=self._is_overwritten) as called, torch.enable_grad():
             losses = losses_of(self.model, self.model.outputs(inputs), targets)
         if sorted(map(id, called)) != sorted(map(id, (layer for _, layer in self._layers))):
             raise NotImplementedError("a layer that is not called once")
@@ -77,13 +80,17 @@ def _parameters(module: nn.Module) -> list[nn.Parameter]:
 
 
 @contextmanager
-def _instead(layers: list[tuple[nn.Module, Layer]]) -> Iterator[list[Layer]]:
-    """Compute the layers by their rules in the block; yield the list of those that were called, in their order."""
+def _instead(layers: list[tuple[nn.Module, Layer]], *, copies: bool) -> Iterator[list[Layer]]:
+    """Compute the layers by their rules in the block; yield the list of those that were called, in their order.
+
+    Where a module overwrites outputs in place, it gets copies of them.
+    """
     called: list[Layer] = []
 
     def forward(layer: Layer, x: Tensor) -> Tensor:
         called.append(layer)
-        return layer.forward(x)
+        output = layer.forward(x)
+        return output.clone() if copies else output
 
     try:
         for module, layer in layers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor
 from fedlearn.models.inputs import MASK, mask_of
 from fedlearn.models.singly.base import factors
 from fedlearn.models.torch_model import TorchModel
+
+SLOW = "There is a performance drop"  # of a function that torch maps one by one: it is right all the same
 
 
 class ByTransform:
@@ -25,6 +28,7 @@ class ByTransform:
 
     def __init__(self, model: TorchModel, places: int) -> None:
         self.model, self.places = model, places
+        self.numbers = sum(each.numel() for each in model.parameters)
         self._names = _own_names(model)
 
     def __call__(self, inputs: Tensor, targets: Tensor, taken: Tensor, *, clip: float) -> Tensor:
@@ -32,7 +36,9 @@ class ByTransform:
         held = {name: each.detach() for name, each in zip(self._names, self.model.parameters, strict=True)}
         gradient = torch.func.grad(self._loss)
         mapped = torch.func.vmap(gradient, in_dims=(None, 0, 0), randomness="different")
-        found = mapped(held, inputs, targets)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=SLOW)
+            found = mapped(held, inputs, targets)
         return weighted([found[name] for name in self._names], taken, clip=clip)
 
     def _loss(self, parameters: dict[str, Tensor], one: Tensor, target: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ from fedlearn.models.singly.examples import made_up
 from fedlearn.models.singly.one_by_one import OneByOne
 from fedlearn.models.torch_model import TorchModel
 
-WAYS: tuple[type, ...] = (ByLayer, ByTransform, OneByOne)
+Way = type[ByLayer] | type[ByTransform] | type[OneByOne]
+WAYS: tuple[Way, ...] = (ByLayer, ByTransform, OneByOne)
 MOST_PLACES = 128  # of a batch: from there on a larger one is no faster
 MOST_NUMBERS = 1 << 25  # of gradients of single examples in memory at once
 TRIED = 4
@@ -32,17 +33,16 @@ def clipped_sum_of(model: TorchModel, expected: int) -> ClippedSum:
         Expected number of examples in a step; the batch has places for as many, a multiple of 16 from 16 to 128, or
         fewer where gradients are large.
     """
-    numbers = sum(each.numel() for each in model.parameters)
     places = min(max(-(-expected // 16) * 16, 16), MOST_PLACES)
     for way in WAYS[:-1]:
-        room = places if way is ByLayer else max(min(places, MOST_NUMBERS // max(numbers, 1)), 1)
         if _is_right(way, model):
-            found: ClippedSum = way(model, room)
+            found = way(model, TRIED)
+            found.places = max(min(places, MOST_NUMBERS // max(found.numbers, 1)), 1)
             return found
     return OneByOne(model, places)
 
 
-def _is_right(way: type, model: TorchModel) -> bool:
+def _is_right(way: Way, model: TorchModel) -> bool:
     inputs, targets = made_up(model, TRIED)
     taken = torch.arange(TRIED) < TRIED - 1
     model.module.eval()  # without dropout, which no two ways draw alike

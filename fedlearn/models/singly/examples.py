@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ def made_up(model: TorchModel, count: int) -> tuple[Tensor, Tensor]:
     """Return inputs and targets of made-up examples, different from one another, the same in every process."""
     spec, rng = model.spec, np.random.Generator(np.random.Philox(SEED))
     shape = (count, *spec.shape)
+    inputs: NDArray[Any]
     if spec.vocabulary:
         inputs = rng.integers(1, spec.vocabulary, shape).astype(spec.dtype)
     elif spec.table is not None:  # numbers within their bounds, then codes of categories
@@ -27,6 +29,7 @@ def made_up(model: TorchModel, count: int) -> tuple[Tensor, Tensor]:
         inputs = rng.integers(0, 256 if spec.dtype == "uint8" else 2, shape).astype(spec.dtype)
     else:
         inputs = rng.standard_normal(shape).astype(spec.dtype)
+    targets: NDArray[Any]
     if spec.classes:
         targets = rng.integers(0, spec.classes, (count, *spec.target_shape))
     else:

@@ -41,6 +41,8 @@ class Layer(Protocol):
 class LinearLayer:
     """A linear layer on one vector of each example, (K, I)."""
 
+    wanted: tuple[Tensor, ...]
+
     def __init__(self, module: nn.Linear) -> None:
         self.module = module
 

@@ -37,24 +37,31 @@ def check_apart(model: TorchModel, name: str) -> None:
     """
     for path, layer in model.module.named_modules():
         if isinstance(layer, OVER_A_BATCH) and (layer.track_running_stats or not _is_of_instances(layer)):
-            raise SettingError("model.name", name, f"its layer {path or 'itself'!r} ({type(layer).__name__}) mixes "
-                               f"examples, so that no example has a gradient of its own: {INSTEAD}")  # fmt: skip
+            raise _refused(name, f"its layer {_named(path, layer)} mixes examples: none has a gradient of its own")
     inputs, _ = made_up(model, 3)
     before = {path: each.clone() for path, each in model.module.named_buffers()}
     model.train()
     first, second = (_outputs(model, inputs[[0, other]]) for other in (1, 2))
     kept = [path for path, each in model.module.named_buffers() if not _are_close(each, before[path])]
-    model.beside.put_back()
     with torch.no_grad():
         for path, each in model.module.named_buffers():
             each.copy_(before[path])
+    model.beside.put_back()
     if kept:
-        raise SettingError("model.name", name, f"its buffer {kept[0]!r} keeps something of the examples of each step, "
-                           f"which would leave the node without noise: {INSTEAD}")  # fmt: skip
-    for path, of_one in first.items():
-        if path not in second or not _are_close(of_one, second[path]):
-            raise SettingError("model.name", name, f"its layer {path or 'itself'!r} mixes examples: what it makes of one "
-                               f"depends on another one, so that no example has a gradient of its own: {INSTEAD}")  # fmt: skip
+        raise _refused(name, f"its buffer {kept[0]!r} keeps something of the examples, and would leave without noise")
+    if not _are_close(first[""], second[""]):
+        layers = dict(model.module.named_modules())  # of inner ones the first axis may be none of examples
+        differ = (path for path in first if path not in second or not _are_close(first[path], second[path]))
+        path = next(differ)
+        raise _refused(name, f"its layer {_named(path, layers[path])} makes of one example what depends on another one")
+
+
+def _refused(name: str, why: str) -> SettingError:
+    return SettingError("model.name", name, f"{why}: {INSTEAD}")
+
+
+def _named(path: str, layer: nn.Module) -> str:
+    return f"{path!r} ({type(layer).__name__})" if path else f"{type(layer).__name__} itself"
 
 
 def _is_of_instances(layer: nn.Module) -> bool:
@@ -66,17 +73,15 @@ def _outputs(model: TorchModel, inputs: Tensor) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     with _watched(model.module, found), torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model.outputs(inputs)
-    return found
+        outputs = model.outputs(inputs)
+    return {**found, "": _first(outputs)}
 
 
 @contextmanager
 def _watched(module: nn.Module, found: dict[str, Tensor]) -> Iterator[None]:
     def watch(path: str) -> Any:
         def keep(_: nn.Module, __: Any, output: Any) -> None:
-            firsts = [leaf[0] for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.ndim]
-            if firsts:
-                found[path] = torch.cat([each.detach().double().flatten() for each in firsts])
+            found[path] = _first(output)
 
         return keep
 
@@ -86,6 +91,12 @@ def _watched(module: nn.Module, found: dict[str, Tensor]) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _first(outputs: Any) -> Tensor:
+    """Return all numbers of the first example, as far as the first axis is that of examples."""
+    leaves = [each[0] for each in tree_leaves(outputs) if isinstance(each, Tensor) and each.ndim]
+    return torch.cat([each.detach().double().flatten() for each in leaves] or [torch.zeros(0, dtype=torch.float64)])
 
 
 def _are_close(one: Tensor, other: Tensor) -> bool:

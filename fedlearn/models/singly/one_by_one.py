@@ -22,6 +22,7 @@ class OneByOne:
 
     def __init__(self, model: TorchModel, places: int) -> None:
         self.model, self.places = model, places
+        self.numbers = sum(each.numel() for each in model.parameters)
 
     def __call__(self, inputs: Tensor, targets: Tensor, taken: Tensor, *, clip: float) -> Tensor:
         """See ClippedSum; an example on which the module raises an error adds nothing."""
