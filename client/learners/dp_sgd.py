@@ -86,17 +86,18 @@ class DPSGD(SGD):
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the state after the planned steps, and the epsilon of a node that has taken part in every round."""
-        draws = draws_for(task, is_secure=self.is_secure)
+        draws = self._draws(task)
         seed_torch(self.model.device, draws.torch_seed)
         self.model.load(state)
         self.model.train()
         parameters: list[Tensor] = list(self.model.parameters)
         change = self.change_for(parameters, task)
         places = self._places(task)
-        for _ in range(self.plan.steps):
-            noisy = self._noisy_sum(task, places, draws) / self.plan.expected
-            gradient = torch.from_numpy(noisy.astype(np.float32)).to(self.model.device)
-            split = gradient.split([each.numel() for each in parameters])
+        for _ in range(self._steps(task)):
+            taken = self._taken(task, draws)
+            noisy = self._noisy(self._sum_over(task, taken, places), draws)
+            gradient = torch.from_numpy(self._divided(noisy, int(taken.sum())).astype(np.float32))
+            split = gradient.to(self.model.device).split([each.numel() for each in parameters])
             change([part.view_as(each) for part, each in zip(split, parameters, strict=True)])
         trained = self.model.arrays()
         arrays = {name: trained[name] if name in self.model.names else state[name] for name in state}
@@ -106,24 +107,38 @@ class DPSGD(SGD):
         """Raise SettingError where the gradient of an example cannot be computed."""
         rows = np.arange(min(TRIED, len(examples)))
         try:
-            self._clipped(examples, [rows])
+            self._clipped(examples, [rows], clip=self.privacy.clip)
         except Exception as error:
             raise SettingError("training.learner", "dp-sgd", f"{type(error).__name__}: {said(error)}") from error
 
-    def _noisy_sum(self, task: LocalTask, places: Rows, draws: Draws) -> NDArray[np.float64]:
-        """Return the clipped sum over a new batch, with noise, (P,)."""
-        taken = draws.coins(len(task.indices), self.plan.sampling_rate)
+    # Each of these is a part of the claim, and planted mistakes replace one of them (`audits/planted.py`).
+
+    def _draws(self, task: LocalTask) -> Draws:
+        return draws_for(task, is_secure=self.is_secure)
+
+    def _steps(self, task: LocalTask) -> int:
+        return self.plan.steps
+
+    def _taken(self, task: LocalTask, draws: Draws) -> NDArray[np.bool_]:
+        return draws.coins(len(task.indices), self.plan.sampling_rate)
+
+    def _noisy(self, total: NDArray[np.float64], draws: Draws) -> NDArray[np.float64]:
+        noise = self.plan.mechanism.noise_multiplier
+        return gaussian(total, clip=self.privacy.clip, noise_multiplier=noise, noise=draws.noise)
+
+    def _divided(self, noisy: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+        return noisy / self.plan.expected
+
+    def _sum_over(self, task: LocalTask, taken: NDArray[np.bool_], places: Rows) -> NDArray[np.float64]:
+        """Return the clipped sum over a batch, (P,)."""
         chunks = list(_chunks(task.indices[taken], places[taken], self._sum.places, is_placed=self.is_secure))
         try:
-            total = self._clipped(task.train, chunks)
+            return self._clipped(task.train, chunks, clip=self.privacy.clip)
         except Exception as error:  # of an example: whether a node fails must not depend on one
             log.error("dp-sgd: an example fails (%s: %s) and adds nothing", type(error).__name__, said(error))
-            total = self._alone(task.train, task.indices[taken])
-        return gaussian(
-            total, clip=self.privacy.clip, noise_multiplier=self.plan.mechanism.noise_multiplier, noise=draws.noise
-        )
+            return self._alone(task.train, task.indices[taken])
 
-    def _clipped(self, train: Examples, chunks: list[Rows]) -> NDArray[np.float64]:
+    def _clipped(self, train: Examples, chunks: list[Rows], *, clip: float) -> NDArray[np.float64]:
         """Return the clipped sum over chunks: rows by place, -1 where a place is empty."""
         total = torch.zeros(sum(each.numel() for each in self.model.parameters), dtype=torch.float64)
         for chunk in chunks:
@@ -131,7 +146,7 @@ class DPSGD(SGD):
             taken[: len(chunk)] = chunk >= 0
             inputs, targets = self.batch(train, chunk[chunk >= 0])
             where = torch.from_numpy(taken).to(self.model.device)
-            total += self._sum(_spread(inputs, where), _spread(targets, where), where, clip=self.privacy.clip).cpu()
+            total += self._sum(_spread(inputs, where), _spread(targets, where), where, clip=clip).cpu()
         return total.numpy()
 
     def _alone(self, train: Examples, rows: Rows) -> NDArray[np.float64]:
