@@ -97,6 +97,7 @@ OBJECTIVES = {
 LEARNERS = {
     "sgd": "client.learners.sgd:SGD",
     "lightning": "client.learners.lightning:Lightning",
+    "dp-sgd": "client.learners.dp_sgd:DPSGD",
     "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
     "sums": "fedlearn.private_trees.federated.learners.sums:SumsLearner",
 }
