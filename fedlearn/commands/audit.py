@@ -10,6 +10,8 @@ from rich.table import Table
 
 from fedlearn.words.errors import RunFailed, UsageError
 
+PAIRS = 200  # of neighbors, for each learner
+
 
 def audit(
     draws: Annotated[
@@ -22,6 +24,12 @@ def audit(
     pairs: Annotated[
         int | None, typer.Option(min=1, help="Of neighboring data sets, for each that is replayed (default 2000).")
     ] = None,
+    networks: Annotated[
+        bool, typer.Option("--networks", help="Audit DP-SGD: sums of neighbors, and trainings with canaries.")
+    ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="With --networks: trainings with canaries, of seeds 1 to N (default 5).")
+    ] = None,
 ) -> None:
     """Try to refute every privacy claim, by experiment or exactly, and check that the auditor catches what is wrong.
 
@@ -32,6 +40,14 @@ def audit(
         raise UsageError("--draws is for the audit by experiment; --exact takes --pairs")
     if pairs is not None and not exact:
         raise UsageError("--pairs is for --exact; the audit by experiment takes --draws")
+    if seeds is not None and not networks:
+        raise UsageError("--seeds is for --networks, which trains once with each")
+    if networks:
+        if exact or draws is not None or seed is not None:
+            raise UsageError("--networks takes --seeds alone")
+        if wrong := _of_networks(seeds or 5):
+            raise RunFailed("not as it must be: " + "; ".join(wrong))
+        return
     wrong = (
         _replayed(pairs or 2000, seed or 0)
         if exact
@@ -90,4 +106,38 @@ def _replayed(pairs: int, seed: int) -> list[str]:
         table.add_row(name, str(count), loss, f"{result.seconds:.1f}", slips)
     Console(highlight=False).print(table)
     print("The losses are those of the pairs and answers that were drawn; samplers are audited without --exact.")
+    return wrong
+
+
+def _of_networks(seeds: int) -> list[str]:
+    """Print what both audits of DP-SGD find; return a line for each verdict that is not the expected one."""
+    from client.learners.audits.canaries import audited
+    from client.learners.audits.neighbors import replayed
+    from client.learners.audits.planted import PLANTED
+    from client.learners.dp_sgd import DPSGD
+
+    table = Table(
+        "learner", "sums of neighbors", "canaries, epsilon at least", title="DP-SGD as it is, and with mistakes"
+    )
+    wrong = []
+    for name, kind in {"as it is": DPSGD, **PLANTED}.items():
+        exact, seen = replayed(name, kind, pairs=PAIRS), audited(kind)
+        is_found = exact.is_refuted or seen.is_refuted
+        wrong += [] if is_found is (kind is not DPSGD) else [f"{name}: {exact}; {seen}"]
+        verdicts = [f"[{'green' if each.is_refuted is (kind is not DPSGD) else 'yellow'}]" for each in (exact, seen)]
+        table.add_row(
+            name,
+            f"{verdicts[0]}{exact.largest:.4f} of the claim[/]",
+            f"{verdicts[1]}{seen.measured:.2f} of {seen.claimed:g}[/]",
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    above = 0
+    for seed in range(1, seeds + 1):
+        result = audited(seed=seed)
+        above += result.is_refuted
+        print(f"seed {seed}: {result}", flush=True)
+    print(f"{above} of {seeds} trainings above the claim; a sound learner is above it once in a thousand at most")
+    if above > max(seeds // 100, 1):
+        wrong.append(f"{above} of {seeds} trainings prove more than the claim")
     return wrong

@@ -72,7 +72,9 @@ class NeighborsResult:
         return self.largest > 1 + TOLERANCE
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.largest:.6g} of the claim in {self.pairs} pairs{f', as {self.why}' * bool(self.why)}"
+        return (
+            f"{self.name}: {self.largest:.6g} of the claim in {self.pairs} pairs{f', as {self.why}' * bool(self.why)}"
+        )
 
 
 def learner_of(kind: type[DPSGD], **settings: object) -> DPSGD:
