@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedlearn.plugging.registry import load_reference
+from fedlearn.plugins import CLIENT_AUDITS, CLIENT_CANARIES
 from fedlearn.words.errors import RunFailed, UsageError
-
-PAIRS = 200  # of neighbors, for each learner
 
 
 def audit(
@@ -111,27 +111,15 @@ def _replayed(pairs: int, seed: int) -> list[str]:
 
 def _of_networks(seeds: int) -> list[str]:
     """Print what both audits of DP-SGD find; return a line for each verdict that is not the expected one."""
-    from client.learners.audits.canaries import audited
-    from client.learners.audits.neighbors import replayed
-    from client.learners.audits.planted import PLANTED
-    from client.learners.dp_sgd import DPSGD
-
-    table = Table(
-        "learner", "sums of neighbors", "canaries, epsilon at least", title="DP-SGD as it is, and with mistakes"
-    )
+    columns = ("learner", "sums of neighbors", "canaries: epsilon at least")
+    table = Table(*columns, title="DP-SGD as it is, and with mistakes: what is refuted is red")
     wrong = []
-    for name, kind in {"as it is": DPSGD, **PLANTED}.items():
-        exact, seen = replayed(name, kind, pairs=PAIRS), audited(kind)
-        is_found = exact.is_refuted or seen.is_refuted
-        wrong += [] if is_found is (kind is not DPSGD) else [f"{name}: {exact}; {seen}"]
-        verdicts = [f"[{'green' if each.is_refuted is (kind is not DPSGD) else 'yellow'}]" for each in (exact, seen)]
-        table.add_row(
-            name,
-            f"{verdicts[0]}{exact.largest:.4f} of the claim[/]",
-            f"{verdicts[1]}{seen.measured:.2f} of {seen.claimed:g}[/]",
-        )
-    console = Console(highlight=False)
-    console.print(table)
+    for each in load_reference("--networks", CLIENT_AUDITS)():
+        wrong += [] if each.is_as_expected else [f"{each.name}: {each.exact}; {each.seen}"]
+        exact, seen = f"{each.exact.largest:.4f} of the claim", f"{each.seen.measured:.2f} of {each.seen.claimed:g}"
+        table.add_row(each.name, _red(exact, each.exact.is_refuted), _red(seen, each.seen.is_refuted))
+    Console(highlight=False).print(table)
+    audited = load_reference("--networks", CLIENT_CANARIES)
     above = 0
     for seed in range(1, seeds + 1):
         result = audited(seed=seed)
@@ -141,3 +129,7 @@ def _of_networks(seeds: int) -> list[str]:
     if above > max(seeds // 100, 1):
         wrong.append(f"{above} of {seeds} trainings prove more than the claim")
     return wrong
+
+
+def _red(text: str, is_refuted: bool) -> str:
+    return f"[bold red]{text}[/]" if is_refuted else text

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from client.learners.base import LocalTask
-from client.learners.dp_sgd import DPSGD
+from client.learners.dp_sgd import DPSGD, Rows
 from fedlearn.config import RunConfig, config_from
 from fedlearn.data.base import Examples
 from fedlearn.data.loading import load_dataset
@@ -109,8 +109,8 @@ def _scores(attacker: DPSGD, before: State, after: State, base: Examples, odd: E
     gradients = _gradients(model, before, odd, clip=clip)
     change = np.concatenate([np.ravel(before[name] - after[name]) for name in model.names]).astype(np.float64)
     share = plan.sampling_rate * plan.steps  # of the sum over all records
-    rows = [np.arange(start, min(start + attacker._sum.places, len(base))) for start in
-            range(0, len(base), attacker._sum.places)]  # fmt: skip
+    places = attacker._sum.places
+    rows: list[Rows] = [np.arange(len(base))[start : start + places] for start in range(0, len(base), places)]
     of_digits = attacker._clipped(base, rows, clip=clip)  # at the state before, which is loaded
     rest = change * plan.expected / attacker.learning_rate(1) / share - of_digits - gradients.sum(0) / 2
     noise = plan.mechanism.noise_multiplier * clip * np.sqrt(plan.steps) / share
