@@ -116,12 +116,12 @@ def _of_networks(seeds: int) -> list[str]:
     columns = ("learner", "sums of neighbors", "canaries: epsilon at least")
     table = Table(*columns, title="DP-SGD as it is, and with mistakes: what is refuted is red")
     wrong = []
-    for each in load_reference("--networks", CLIENT_AUDITS)():
+    for each in load_reference(CLIENT_AUDITS)():
         wrong += [] if each.is_as_expected else [f"{each.name}: {each.exact}; {each.seen}"]
         exact, seen = f"{each.exact.largest:.4f} of the claim", f"{each.seen.measured:.2f} of {each.seen.claimed:g}"
         table.add_row(each.name, _red(exact, each.exact.is_refuted), _red(seen, each.seen.is_refuted))
     Console(highlight=False).print(table)
-    audited = load_reference("--networks", CLIENT_CANARIES)
+    audited = load_reference(CLIENT_CANARIES)
     above = 0
     for seed in range(1, seeds + 1):
         result = audited(seed=seed)
