@@ -2,8 +2,8 @@
 
 | file | what |
 |---|---|
-| `runs.py` | a training of one node by rounds, on digits, with canaries |
-| `canaries.py` | the audit of one training by its canaries |
+| `canaries.py` | the audit of one training on digits by its canaries |
 | `neighbors.py` | the exact audit: two data sets that differ by a record, step by step |
 | `planted.py` | learners with a mistake, each of which one of the two must find |
+| `both.py` | both audits of all of them, for ``fedlearn audit --networks`` |
 """

@@ -28,6 +28,7 @@ from client.learners.draws import Draws
 from fedlearn.config import config_from
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models import load_model
+from fedlearn.models.torch_model import TorchModel
 from fedlearn.privacy.audit.recording import NotAlike
 from fedlearn.privacy.mechanisms.interception import intercepted_by
 from fedlearn.privacy.noise import seeded_noise
@@ -72,12 +73,16 @@ class NeighborsResult:
         return self.largest > 1 + TOLERANCE
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.largest:.6g} of the claim in {self.pairs} pairs{f', as {self.why}' * bool(self.why)}"
+        return (
+            f"{self.name}: {self.largest:.6g} of the claim in {self.pairs} pairs{f', as {self.why}' * bool(self.why)}"
+        )
 
 
 def learner_of(kind: type[DPSGD], **settings: object) -> DPSGD:
     """Return a learner of a small model; settings replace those of the audit."""
-    return kind.from_settings(load_model("mlp", SPEC, '{"width": 7}', ""), config_from(SETTINGS | settings))
+    model = load_model("mlp", SPEC, '{"width": 7}', "")
+    assert isinstance(model, TorchModel)
+    return kind.from_settings(model, config_from(SETTINGS | settings))
 
 
 def replayed(name: str, kind: type[DPSGD], *, pairs: int, seed: int = 0) -> NeighborsResult:
@@ -181,7 +186,7 @@ class _Run:
         """Return what the fit publishes."""
         task = LocalTask(train, np.arange(len(train)), 1, 1, 0, {})
         draws: Draws = self.draws
-        self.learner._draws = lambda _: draws  # type: ignore[method-assign]
+        self.learner.__dict__["_draws"] = lambda _: draws
         with intercepted_by(self._answered):
             return {name: each.copy() for name, each in self.learner.fit(self.state, task).arrays.items()}
 

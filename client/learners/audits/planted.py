@@ -108,7 +108,7 @@ class ForgottenRound(DPSGD):
         return GaussianRounds(whole.noise_multiplier, whole.rounds - 1, whole.sampling_rate)
 
 
-PLANTED: dict[str, type[DPSGD]] = {
+PLANTED: dict[str, Any] = {
     "half the noise": HalfNoise,
     "no noise": NoNoise,
     "noise of the first step in all": SameNoise,

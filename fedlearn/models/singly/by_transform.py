@@ -33,13 +33,16 @@ class ByTransform:
 
     def __call__(self, inputs: Tensor, targets: Tensor, taken: Tensor, *, clip: float) -> Tensor:
         """See ClippedSum."""
+        return weighted(self.gradients(inputs, targets), taken, clip=clip)
+
+    def gradients(self, inputs: Tensor, targets: Tensor) -> list[Tensor]:
+        """Return the gradient of each example, (K, ...), of each parameter in the model's order."""
         held = {name: each.detach() for name, each in zip(self._names, self.model.parameters, strict=True)}
-        gradient = torch.func.grad(self._loss)
-        mapped = torch.func.vmap(gradient, in_dims=(None, 0, 0), randomness="different")
+        mapped = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0), randomness="different")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=SLOW)
             found = mapped(held, inputs, targets)
-        return weighted([found[name] for name in self._names], taken, clip=clip)
+        return [found[name] for name in self._names]
 
     def _loss(self, parameters: dict[str, Tensor], one: Tensor, target: Tensor) -> Tensor:
         outputs = computed_with(self.model, parameters, one[None])

@@ -128,6 +128,4 @@ def guessed(
     """
     order, each = np.argsort(scores, kind="stable"), max(int(share * len(scores)), 1)
     right = int(included[order[-each:]].sum() + (~included[order[:each]]).sum())
-    return OneRunResult.of(
-        right, 2 * each, claimed=claimed, delta=delta, canaries=len(scores), confidence=confidence
-    )
+    return OneRunResult.of(right, 2 * each, claimed=claimed, delta=delta, canaries=len(scores), confidence=confidence)
