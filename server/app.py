@@ -41,8 +41,10 @@ from server.fitting import (
     check_stack,
     check_trust,
 )
+from server.node_privacy import NodePrivacy, check_arrays, columns_of, rest_of_noise
 from server.phases.apart import apart_metrics
 from server.printing_log import PrintingLog
+from server.private_nodes import check_nodes
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.secure import check_secure, secure_notice
@@ -70,12 +72,13 @@ def main(grid: Grid, context: Context) -> None:
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
         plan = _checked(config, exchange, strategy)
-        store, notes = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws)
+        store, notes, protection = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws)
         run = ServerRun(
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
             unsent=plan.traits.unsent, notes=(*notes, *plan.notes), has_own_rate=plan.traits.has_own_rate,
+            protection=protection,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
@@ -142,43 +145,57 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
+    is_timed = exchange.timed is not None
+    nodes = check_nodes(config, traits, strategy, is_virtual=exchange.is_virtual, is_timed=is_timed)
+    if config.protects_nodes:
+        traits = replace(traits, metrics=replace(traits.metrics, reported=()))
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *apart_metrics(config, of_model))
+    added = (
+        *strategy.metrics,
+        *metrics_of(make_schedule),
+        *on_devices,
+        *apart_metrics(config, of_model),
+        *columns_of(config),
+    )
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
     who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
-    notes = (note_of(config), cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
+    notes = (note_of(config), nodes, cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
 def _begun_or_resumed(
     plan: _Plan, exchange: Exchange, folder: RunFolder, strategy: RoundStrategy[Any], selector: Selector, draws: Draws
-) -> tuple[RunStore, Sequence[str]]:
-    """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
+) -> tuple[RunStore, Sequence[str], NodePrivacy | None]:
+    """Return the store of the run, with its first state or the last stored one; what is likely not meant; its noise."""
     config, traits = plan.config, plan.traits
     tried = trial_of(exchange, deadline=config.rounds.reporting_deadline)
     store = RunStore(
         folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied, unsent=traits.unsent
     )
+    protection = None
     if store.exists:
         folder.check_settings(config)
         store.load()
+        protection = NodePrivacy.of(config, store.memory)
         _check_rounds(config, store, folder)
         folder.write_settings(config)
-        strategy.remember(remember(selector, draws.remember(rest_of(store.memory))))
+        strategy.remember(remember(selector, draws.remember(rest_of_noise(rest_of(store.memory)))))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
     else:
+        protection = NodePrivacy.of(config, {})
         was_begun = folder.has_settings
         for note in tried.notes:
             log.warning("%s", note)
         folder.write_settings(config)  # first: a folder with a state can then always be resumed
         state = exchange.ask(initial_state)
         check_parcels(strategy, state, personal=config.training.personal)
+        check_arrays(config, strategy, state)
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
@@ -189,7 +206,7 @@ def _begun_or_resumed(
     folder.write_spec(traits.spec)
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
-    return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
+    return store, tuple(filter(None, (*tried.notes, secure_notice(config)))), protection
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:

@@ -24,6 +24,7 @@ from server.draws import Draws
 from server.exchange import Exchange
 from server.late import LateReports
 from server.node_directory import NodeDirectory
+from server.node_privacy import NodePrivacy
 from server.notices import Notices
 from server.selectors import Selector, load_selector
 from server.stopping import Stopping, stops_by
@@ -60,6 +61,8 @@ class ServerRun:
         What is likely not meant in the run, a line each; said in its results, too.
     has_own_rate
         Whether the module configures its optimizer, so that no setting says the learning rate.
+    protection
+        Noise and account of a run that protects nodes.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class ServerRun:
         unsent: State = MappingProxyType({}),
         notes: Sequence[str] = (),
         has_own_rate: bool = False,
+        protection: NodePrivacy | None = None,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -87,6 +91,7 @@ class ServerRun:
         self.rounds = config.rounds
         self.notes = notes
         self.has_own_rate = has_own_rate
+        self.protection = protection
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind
