@@ -31,15 +31,16 @@ def key_of(visit: Visit) -> NodeKey | None:
 def demands_of(visit: Visit) -> Demands:
     """Return what the node demands of a roster: a real node goes by no setting of the server's."""
     secure, config = visit.config.secure, visit.context.node_config
+    fewest = max(secure.group_size, FEWEST)
     if not visit.is_real:
-        return Demands(colluders=secure.colluders, security=secure.security)
+        return Demands(fewest=fewest, colluders=secure.colluders, security=secure.security)
     if PEERS not in config:
-        return Demands()
+        return Demands(fewest=fewest)
     try:
         peers = node_keys_in(_read(str(config[PEERS])))
     except ValueError as error:
         raise UsageError(f"--peers {config[PEERS]}: {error}") from None
-    return Demands(peers=peers, fewest=max(int(config.get(LEAST, FEWEST)), FEWEST))
+    return Demands(peers=peers, fewest=max(int(config.get(LEAST, FEWEST)), fewest))
 
 
 def _read(file: str) -> bytes:

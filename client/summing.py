@@ -14,6 +14,7 @@ from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.folding.modular import MASKED
 from fedlearn.secure import texts
+from fedlearn.secure.groups import drop_seed
 from fedlearn.secure.messages import Delivered
 from fedlearn.secure.node import SecureNode
 from fedlearn.secure.packed import packed
@@ -85,9 +86,12 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
     config, instruction = visit.config, visit.instruction
     measured = {name: float(value) for name, value in record.items() if isinstance(value, int | float)}
     examples = int(measured.get(wire.NUM_EXAMPLES, 0))
-    summands = Summands(config, layout_of(state), _metrics(visit))
+    with part_in(visit) as node:
+        nodes = node.nodes_of(Question(config.out, *instruction.at))
+    seed_of_group = drop_seed(nodes, seed=config.seed, at=instruction.at)
+    summands = Summands(config, layout_of(state), _metrics(visit), seed_of_group)
     vector = summands.encoded(
-        {name: difference(arrays[name], state[name]) for name in summands.summed}, measured, examples,
+        {name: difference(arrays[name], state[name]) for name in summands.lengths}, measured, examples,
         round_number=instruction.round_number, node=visit.partition_id,
     )  # fmt: skip
     bits = summands.fixed.modulus_bits

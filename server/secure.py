@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fedlearn.config import RunConfig
 from fedlearn.folding.steps import steps_of
 from fedlearn.models.loaded import Traits
+from fedlearn.secure.groups import coverage, groups_of, level_within, standing
 from fedlearn.secure.level import Chosen, chosen
+from fedlearn.secure.summands import dropping
+from fedlearn.words.cohort import At
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import Combine
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import UpdateKind
 from strategies.base import RoundStrategy
+from strategies.fedavg import SPATIAL
 
 AVERAGE = "strategies.masked_mean:MaskedSum"  # the accumulator of strategies that need no more than a sum
 
@@ -24,8 +29,21 @@ def check_secure(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]
     for setting, value, is_wrong, why in _wants(config, traits, strategy, is_virtual):
         if is_wrong:
             raise SettingError(setting, value, f"with secure sums {why}")
+    dropping(config)
     for nodes in {config.fewest_ready, config.largest_cohort}:
-        level_of(config, nodes)
+        if nodes < config.secure.group_size:
+            raise SettingError(
+                "secure.group_size", config.secure.group_size,
+                f"a cohort of {nodes} nodes has no group of so many: use smaller groups, or a larger rounds.cohort",
+            )  # fmt: skip
+        for group in groups_in(config, range(nodes), At(1, 1)):
+            level_of(config, len(group))
+    if config.secure.coverage > (expected := coverage_of(config)):
+        raise SettingError(
+            "secure.coverage", config.secure.coverage,
+            f"the groups of a full cohort are expected to send {expected:.3f} of the entries: use a larger keep ratio, "
+            "smaller groups, a larger rounds.cohort, or a lower coverage",
+        )  # fmt: skip
 
 
 def _wants(
@@ -41,8 +59,11 @@ def _wants(
          "changes are added up, and this model has none: use a torch module"),
         ("model.name", config.model.name, traits.is_private,
          "nodes that pay for what they publish have no place yet: use secure.sums = 'off'"),
-        ("compression.codec", config.compression.codec, config.compression.codec != "identity",
-         "reports are fixed-point numbers of secure.bits: use 'identity'"),
+        ("compression.codec", config.compression.codec,
+         config.compression.codec != "identity" and not config.secure.group_size,
+         "all nodes of a sum send the same entries: use 'identity', or 'drop' with secure.group_size"),
+        ("strategy.options.decoder", "spatial", getattr(strategy, "decoder", "") == SPATIAL,
+         "all nodes of a group send the same entries, and it takes them for independent: use 'survivors'"),
         ("rounds.schedule", rounds.schedule, rounds.schedule != "synchronous",
          "all nodes of a sum must be there together: use 'synchronous'"),
         ("rounds.store_every", rounds.store_every, rounds.store_every > 1 and not is_virtual,
@@ -62,8 +83,14 @@ def _wants(
     ]  # fmt: skip
 
 
+def groups_in(config: RunConfig, nodes: Sequence[int], at: At) -> list[tuple[int, ...]]:
+    """Return the partition ids of each secure sum of an attempt: of all nodes, or of each group of them."""
+    size = config.secure.group_size
+    return groups_of(nodes, size=size, seed=config.seed, at=at) if size else [tuple(sorted(nodes))]
+
+
 def level_of(config: RunConfig, nodes: int) -> Chosen:
-    """Return the graph's neighbors and threshold for a cohort of so many nodes.
+    """Return neighbors and threshold of a secure sum of so many nodes: of a cohort, or of a group.
 
     Raises
     ------
@@ -71,7 +98,19 @@ def level_of(config: RunConfig, nodes: int) -> Chosen:
         If none is secure, with what to change.
     """
     secure = config.secure
+    if secure.group_size:
+        level = level_within(nodes, colluders=secure.colluders)
+        return Chosen(level, nodes - max(level.threshold + 1, level.signers))
     return chosen(nodes, colluders=secure.colluders, dropouts=secure.dropouts, security=secure.security)
+
+
+def coverage_of(config: RunConfig) -> float:
+    """Return the expected share of entries that at least one group of a full cohort sends, in (0, 1]."""
+    stage, size = dropping(config), config.secure.group_size
+    if stage is None or not size:
+        return 1.0
+    stands = standing(level_within(size, colluders=config.secure.colluders), config.secure.dropouts)
+    return coverage(stage.keep_ratio, groups=config.largest_cohort // size, standing=stands)
 
 
 def summed_metrics(metrics: Metrics) -> list[str]:
@@ -85,7 +124,17 @@ def secure_notice(config: RunConfig) -> str:
         return ""
     if config.secure.sums == "unmasked":
         return "secure.sums = unmasked: fixed-point sums without masks, as for a study: protects nobody"
-    level = level_of(config, config.largest_cohort)
+    if size := config.secure.group_size:
+        groups = config.largest_cohort // size
+        level = (
+            f"the server learns the sum of each of {groups} groups of {size} nodes or more, {level_of(config, size)}"
+        )
+        if coverage_of(config) < 1:
+            level += (
+                f"; groups drop the same entries, {coverage_of(config):.3f} of all are expected to be sent in a round"
+            )
+    else:
+        level = str(level_of(config, config.largest_cohort))
     return (
         f"secure sums, {level}; against an honest-but-curious server only, as nodes' keys are not signed; without noise"
         " a sum protects no record from what the sum itself tells"

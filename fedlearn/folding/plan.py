@@ -164,6 +164,8 @@ class FoldPlan:
         The medians with which reports are compared; None before there are any.
     block
         How many positions are added up together, by the worker that trains them.
+    groups
+        The group of each position, where a cohort has groups with sums of their own; empty where there is one sum.
     """
 
     gate: str
@@ -176,6 +178,7 @@ class FoldPlan:
     cohort: int = 0
     typical: Typical | None = None
     block: int = BLOCK
+    groups: Sequence[int] = ()
 
     @property
     def layout(self) -> Layout:

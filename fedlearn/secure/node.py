@@ -117,6 +117,10 @@ class SecureNode:
             self._keep(replace(self._kept, roster=texts.to_bytes(roster).hex()))
         return Shared(roster.question, self._node, sealed, commitments, commitment(own.self_mask))
 
+    def nodes_of(self, question: Question) -> tuple[int, ...]:
+        """Return the ids of the nodes with which this node has shared its secrets, and its own: those of one sum."""
+        return tuple(member.node for member in self._within(question).members)
+
     def mask(self, delivered: Delivered, values: Words, bits: int) -> Masked:
         """Return the report under its masks.
 
