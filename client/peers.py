@@ -32,15 +32,16 @@ def demands_of(visit: Visit) -> Demands:
     """Return what the node demands of a roster: a real node goes by no setting of the server's."""
     secure, config = visit.config.secure, visit.context.node_config
     fewest = max(secure.group_size, FEWEST)
+    summed = visit.config.fewest_reports if visit.config.privacy.trust == "distributed" else 0
     if not visit.is_real:
-        return Demands(fewest=fewest, colluders=secure.colluders, security=secure.security)
+        return Demands(fewest=fewest, summed=summed, colluders=secure.colluders, security=secure.security)
     if PEERS not in config:
-        return Demands(fewest=fewest)
+        return Demands(fewest=fewest, summed=summed)
     try:
         peers = node_keys_in(_read(str(config[PEERS])))
     except ValueError as error:
         raise UsageError(f"--peers {config[PEERS]}: {error}") from None
-    return Demands(peers=peers, fewest=max(int(config.get(LEAST, FEWEST)), fewest))
+    return Demands(peers=peers, fewest=max(int(config.get(LEAST, FEWEST)), fewest), summed=summed)
 
 
 def _read(file: str) -> bytes:

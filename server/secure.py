@@ -51,14 +51,19 @@ def _wants(
 ) -> list[tuple[str, object, bool, str]]:
     """Return (setting, value, whether it is wrong, why) of all that a secure sum cannot have."""
     rounds, name = config.rounds, config.strategy.name
+    is_sum = traits.update_kind is UpdateKind.SUMS
     steps = steps_of(config.strategy.steps)
     return [
         ("secure.sums", "unmasked", config.secure.sums == "unmasked" and not is_virtual,
          "without masks a server sees each report: use 'masked'; 'unmasked' is for simulations"),
-        ("model.name", config.model.name, traits.update_kind is not UpdateKind.DENSE,
-         "changes are added up, and this model has none: use a torch module"),
-        ("model.name", config.model.name, traits.is_private,
-         "nodes that pay for what they publish have no place yet: use secure.sums = 'off'"),
+        ("model.name", config.model.name, traits.update_kind not in (UpdateKind.DENSE, UpdateKind.SUMS),
+         "changes or sums are added up, and this model has neither: use a torch module, or 'dp-boosting'"),
+        ("model.name", config.model.name, traits.is_private and not is_sum,
+         "nodes that pay for a change have no place yet: use secure.sums = 'off'"),
+        ("secure.group_size", config.secure.group_size, is_sum and config.secure.group_size > 0,
+         "the noise of these sums is that of one sum, and each group would need as much: use 0"),
+        ("privacy.public_sizes", config.privacy.public_sizes, is_sum and config.privacy.public_sizes,
+         "no node tells its number of records: use false"),
         ("compression.codec", config.compression.codec,
          config.compression.codec != "identity" and not config.secure.group_size,
          "all nodes of a sum send the same entries: use 'identity', or 'drop' with secure.group_size"),
@@ -70,7 +75,7 @@ def _wants(
          "a resume must not go back behind a sum that nodes were asked for: use 1"),
         ("rounds.selector", rounds.selector, rounds.selector != "uniform",
          "the server has no loss of a node to go by: use 'uniform'"),
-        ("strategy.name", name, strategy.accumulator != AVERAGE or strategy.reads_all_metrics,
+        ("strategy.name", name, not is_sum and (strategy.accumulator != AVERAGE or strategy.reads_all_metrics),
          f"strategy {name!r} would need each report: use 'fedavg', 'fedavgm' or 'fedadam'"),
         ("strategy.steps", config.strategy.steps, bool(steps or strategy.steps),
          "the server has no report of a node to change: use none; secure.clip bounds each entry"),

@@ -9,19 +9,20 @@ l = 1, 2, ... That is a sum of points l, which are drawn here by thinning, with 
  2. A point of block j is uniform in the block, and is kept with probability 2^j / l, so that l has the mean r / l.
  3. It is kept with probability a^l = exp(-l / scale): now l has the mean r a^l / l.
 
-With r = 1 / shares all coins but the last are of rational probability. Points beyond 2^`BLOCKS` are left out: for a
-scale below 2^53 there is one with a probability below exp(-256), which is what a stated loss may be exceeded with.
+With r = 1 / shares all coins but the last are of rational probability. Points from 2^`BLOCKS` on are left out: for a
+scale below 2^53 there is one with a probability below exp(-256), by which a stated loss may fail to hold.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.exact import NO_GAP, Bits, coins, system_bits, uniform_below
+from fedlearn.privacy.exact import Bits, coins, system_bits, uniform_below
 
 BLOCKS = 61  # so that no sum of a few points leaves int64
-LOW = np.int64(2**32 - 1)  # the lower half of a point; either half is a float64 without rounding
 ENTRIES = 2**18  # numbers drawn at a time
 
 
@@ -40,14 +41,13 @@ def polya(scale: NDArray[np.float64], shares: int, bits: Bits = system_bits) -> 
     for start in range(0, len(scale), ENTRIES):
         here = np.arange(start, min(start + ENTRIES, len(scale)))
         for _ in range(parts):
-            points = np.repeat(here, poisson(BLOCKS, shares * parts, len(here), bits))
-            block = uniform_below(np.full(points.size, BLOCKS), bits)
-            lowest = np.left_shift(np.int64(1), block)
+            number = np.repeat(here, poisson(BLOCKS, shares * parts, len(here), bits))
+            lowest = np.left_shift(np.int64(1), uniform_below(np.full(number.size, BLOCKS), bits))
             point = lowest + uniform_below(lowest, bits)
             kept = uniform_below(point, bits) < lowest
-            points, point = points[kept], point[kept]
-            kept = _powers(point, scale[points], bits)
-            np.add.at(total, points[kept], point[kept])
+            number, point = number[kept], point[kept]
+            kept = _powers(point, scale[number], bits)
+            np.add.at(total, number[kept], point[kept])
     return total
 
 
@@ -55,7 +55,7 @@ def poisson(numerator: int, denominator: int, count: int, bits: Bits = system_bi
     """Return Poisson numbers, (count,), of the mean numerator / denominator, which is at most 1/2.
 
     By rejection: n is proposed with probability 2^-(n+1), and kept with probability product of (2 mean / i) over
-    i = 1 .. n, so it has a probability proportional to mean^n / n!. Of two proposals one is kept, and more.
+    i = 1 .. n, so it has a probability proportional to mean^n / n!. At least one proposal of two is kept.
     """
     drawn = np.zeros(count, np.int64)
     waiting = np.arange(count)
@@ -76,14 +76,13 @@ def _fair_heads(count: int, bits: Bits) -> NDArray[np.int64]:
     tossing = np.arange(count)
     while tossing.size:
         words = bits(tossing.size)
-        lowest_tails = ~words & (words + np.uint64(1))  # the lowest bit that is 0; 0 where all 64 are heads
-        whole = lowest_tails == 0
-        heads[tossing] += np.where(whole, 64, np.bitwise_count(np.where(whole, 0, lowest_tails - np.uint64(1))))
-        tossing = tossing[whole]
+        tails = ~words & (words + np.uint64(1))  # the lowest bit that is 0; no bit where all 64 are heads
+        heads[tossing] += np.bitwise_count(tails - np.uint64(1))
+        tossing = tossing[tails == 0]
     return heads
 
 
 def _powers(point: NDArray[np.int64], scale: NDArray[np.float64], bits: Bits) -> NDArray[np.bool_]:
-    """Return coins of probability exp(-point / scale): one for either half of the point."""
-    high, low = (point & ~LOW).astype(np.float64), (point & LOW).astype(np.float64)
-    return coins(-high, NO_GAP, scale, bits) & coins(-low, NO_GAP, scale, bits)
+    """Return coins of probability exp(-point / scale)."""
+    probability = np.exp(-point / scale)
+    return coins(probability, lambda at: Fraction(int(point[at])) / Fraction(float(scale[at])), bits)

@@ -78,6 +78,11 @@ class SecureNode:
         """What the node must keep, with its secrets."""
         return self._kept.to_text()
 
+    @property
+    def latest_round(self) -> int:
+        """The latest round of which the node has joined an attempt; 0 before the first."""
+        return self._kept.round_number
+
     def advertise(self, question: Question) -> Advertised:
         """Join an attempt: return fresh public keys."""
         if question.run != self._run:
@@ -160,6 +165,11 @@ class SecureNode:
         among, sharers = self._checked_set(survivors.reported), bits_of(survivors.sharers)
         if among & ~sharers or not among >> self._position & 1:
             raise Refused("wrong-survivors", "survivors are not among those that have shared, or lack this node")
+        if len(survivors.reported) < self._demands.summed:
+            raise Refused(
+                "too-few-survivors",
+                f"{len(survivors.reported)} reports, and a sum needs the noise of {self._demands.summed}",
+            )
         statement = roster.survived(survivors.sharers, survivors.reported)
         agreed = statement.hex()
         if kept.survivors not in ("", agreed):

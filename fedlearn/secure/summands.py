@@ -108,6 +108,11 @@ class Summands:
         return fixed_point_of(self.config)
 
     @property
+    def modulus_bits(self) -> int:
+        """Bits of a number that holds the sum of all nodes."""
+        return self.fixed.modulus_bits
+
+    @property
     def is_weighted(self) -> bool:
         """Whether nodes have weights other than one."""
         return self.config.secure.weights == "coarse"

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from fedlearn import wire
 from fedlearn.folding import STATE
+from fedlearn.models.loaded import whole_numbers_of
 from fedlearn.secure import texts
 from fedlearn.secure.groups import drop_seed
 from fedlearn.secure.level import Level
@@ -34,15 +35,16 @@ from fedlearn.secure.messages import (
 from fedlearn.secure.question import Question
 from fedlearn.secure.server import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total, fixed_point_of
+from fedlearn.secure.whole import WholeNumbers
 from fedlearn.words.cohort import At, Fate, Member, NodeReport
 from fedlearn.words.errors import Refused, UsageError
-from fedlearn.words.state import layout_of
+from fedlearn.words.state import UpdateKind, layout_of
 from server.attempt import NotCommitted, Reporting, Selection
 from server.phases.asked import AskedSum, asked_sum, store_asked
 from server.phases.configuration import configure
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import collect_reports, tell
-from server.phases.sums import SumOfNodes, accumulated, masked_plan, means_of
+from server.phases.sums import SumOfNodes, Whole, added_up, masked_plan
 from server.run import ServerRun
 from server.secure import groups_in, level_of, summed_metrics
 
@@ -81,7 +83,8 @@ class _Attempt:
         self._cohort = {member.partition_id: member for member in cohort}
         self._keys = keys
         self._metrics = summed_metrics(run.model_metrics)
-        self._bits = fixed_point_of(run.config).modulus_bits
+        self._whole = whole_numbers_of(run.config, layout_of(run.state)) if run.kind is UpdateKind.SUMS else None
+        self._bits = (self._whole or fixed_point_of(run.config)).modulus_bits
         self._is_masked = run.config.secure.sums == "masked"
         self._reporting: Reporting | None = None
         self._sums: list[SumOfNodes] = []
@@ -120,10 +123,11 @@ class _Attempt:
         server = SecureServer(self._question, level, members, count=count, bits=self._bits)
         self._sums.append(SumOfNodes(group, server, summands))
 
-    def _summands(self, nodes: Sequence[int]) -> Summands:
+    def _summands(self, nodes: Sequence[int]) -> Summands | WholeNumbers:
+        """Return what these nodes add up."""
         config = self._run.config
         seed = drop_seed(nodes, seed=config.seed, at=self._at)
-        return Summands(config, layout_of(self._run.state), self._metrics, seed)
+        return self._whole or Summands(config, layout_of(self._run.state), self._metrics, seed)
 
     def sum(self) -> Reporting | NotCommitted:
         """Go through the exchanges; return what came of them."""
@@ -209,9 +213,10 @@ class _Attempt:
         if missing := missing_quorum(self._run, reporting):
             return replace(reporting, skipped=missing)
         tell(self._run, reporting, {Fate.REPORTED: "summed"}, self._at)
-        return replace(reporting, sums={STATE: accumulated(found, layout_of(self._run.state))}, means=means_of(found))
+        sums, means = added_up(self._run, found)
+        return replace(reporting, sums={STATE: sums}, means=means)
 
-    def _found(self, each: SumOfNodes, reporting: Reporting) -> Total | None:
+    def _found(self, each: SumOfNodes, reporting: Reporting) -> Total | Whole | None:
         """Return one sum without its masks; None where it cannot be found, and is discarded."""
         try:
             summed = each.server.summed()
@@ -219,7 +224,7 @@ class _Attempt:
                 each.why_not = f"the sum cannot be unmasked: {summed.reason}"
                 return None
             total = summed.total if self._is_masked else reduced(each.total_in(reporting), self._bits)
-            return each.summands.decoded(total, len(summed.nodes))
+            return each.decoded(total, len(summed.nodes))
         except Refused as refused:
             each.why_not = str(refused)
             return None
