@@ -14,12 +14,17 @@ from fedlearn.secure.level import FEWEST
 from fedlearn.secure.policy import Demands
 from fedlearn.words.errors import UsageError
 
-PEERS, KEY, LEAST = "peers", "node-key", "least-peers"  # names in the config of a node
+PEERS, KEY, LEAST, COLLUDING = "peers", "node-key", "least-peers", "colluding-peers"  # names in the config of a node
 
 
 def lists_peers(visit: Visit) -> bool:
     """Return whether the owner of the node lists the nodes with which it sums: it then takes part in nothing else."""
     return PEERS in visit.context.node_config
+
+
+def colluders_of(visit: Visit) -> int:
+    """Return how many colluders a secure sum must stand, as the owner of the node says: none unless it says more."""
+    return int(visit.context.node_config.get(COLLUDING, 0))
 
 
 def key_of(visit: Visit) -> NodeKey | None:
@@ -41,7 +46,8 @@ def demands_of(visit: Visit) -> Demands:
         peers = node_keys_in(_read(str(config[PEERS])))
     except ValueError as error:
         raise UsageError(f"--peers {config[PEERS]}: {error}") from None
-    return Demands(peers=peers, fewest=max(int(config.get(LEAST, FEWEST)), fewest), summed=summed)
+    fewest = max(int(config.get(LEAST, FEWEST)), fewest)
+    return Demands(peers=peers, fewest=fewest, summed=summed, colluders=colluders_of(visit))
 
 
 def _read(file: str) -> bytes:

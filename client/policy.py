@@ -38,7 +38,7 @@ from typing import Any
 
 from flwr.app import MessageType
 
-from client.peers import lists_peers
+from client.peers import colluders_of, lists_peers
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
@@ -101,8 +101,12 @@ def refused(visit: Visit) -> str:
 
 
 def _hides_its_share(visit: Visit) -> bool:
-    """Return whether what the node sends is masked among peers that its owner lists: its noise may then be a share."""
-    return visit.config.secure.sums == "masked" and lists_peers(visit)
+    """Return whether the node's report is masked among peers that its owner lists: its noise may then be a share.
+
+    The noise must be calibrated without the shares of as many colluders as the owner expects.
+    """
+    secure = visit.config.secure
+    return secure.sums == "masked" and lists_peers(visit) and secure.colluders >= colluders_of(visit)
 
 
 def beyond(policy: Policy, config: RunConfig) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fedlearn.config import RunConfig
 from fedlearn.folding.steps import steps_of
 from fedlearn.models.loaded import Traits
+from fedlearn.runs.log import EventTail
 from fedlearn.secure.groups import coverage, groups_of, level_within, standing
 from fedlearn.secure.level import Chosen, chosen
 from fedlearn.secure.summands import dropping
@@ -129,18 +131,33 @@ def secure_notice(config: RunConfig) -> str:
         return ""
     if config.secure.sums == "unmasked":
         return "secure.sums = unmasked: fixed-point sums without masks, as for a study: protects nobody"
-    if size := config.secure.group_size:
-        groups = config.largest_cohort // size
-        level = (
-            f"the server learns the sum of each of {groups} groups of {size} nodes or more, {level_of(config, size)}"
-        )
-        if coverage_of(config) < 1:
-            level += (
-                f"; groups drop the same entries, {coverage_of(config):.3f} of all are expected to be sent in a round"
-            )
-    else:
-        level = str(level_of(config, config.largest_cohort))
     return (
-        f"secure sums, {level}; against an honest-but-curious server only, as nodes' keys are not signed; without noise"
-        " a sum protects no record from what the sum itself tells"
+        f"secure sums, {_level_in_words(config)}; against an honest-but-curious server, and against an active one only "
+        "where nodes list one another as peers (fedlearn client --peers); without noise a sum protects no record from "
+        "what the sum itself tells"
     )
+
+
+def _level_in_words(config: RunConfig) -> str:
+    size = config.secure.group_size
+    if not size:
+        return str(level_of(config, config.largest_cohort))
+    groups, share = config.largest_cohort // size, coverage_of(config)
+    said = f"the server learns the sum of each of {groups} groups of {size} nodes or more, {level_of(config, size)}"
+    return said + (f"; in a round the groups are expected to send {share:.3f} of the entries" if share < 1 else "")
+
+
+def summed_in(events: Path) -> dict[str, object]:
+    """Return what came of the secure sums of a run, from its log: how many were asked for, of how many reports.
+
+    ``own_keys`` says whether all nodes have signed with keys of their own, as only those do that list their peers: a
+    roster in which another stands such a node refuses.
+    """
+    asked, skipped = {}, 0
+    for event in EventTail(events).read():
+        if event["event"] == "unmasking":
+            asked[event.get("round")] = event
+        skipped += event["event"] == "skipped"
+    nodes = [int(event.get("nodes", 0)) for event in asked.values()]
+    own = bool(asked) and all(event.get("own_keys") == event.get("of") for event in asked.values())
+    return {"asked": len(asked), "skipped": skipped, "fewest": min(nodes, default=0), "own_keys": own}

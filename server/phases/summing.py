@@ -20,6 +20,7 @@ from fedlearn.folding import STATE
 from fedlearn.models.loaded import whole_numbers_of
 from fedlearn.secure import texts
 from fedlearn.secure.groups import drop_seed
+from fedlearn.secure.keys import NODE_KEY
 from fedlearn.secure.level import Level
 from fedlearn.secure.masks import reduced, zeros
 from fedlearn.secure.messages import (
@@ -176,11 +177,17 @@ class _Attempt:
         reporting = self._without_discarded(reporting)
         if missing := missing_quorum(self._run, reporting):
             return self.ended(missing)
-        self._run.events.write("unmasking", **self._at.where, nodes=reporting.count(Fate.REPORTED))
+        self._write_unmasking(reporting)
         if not self._run.exchange.is_virtual:  # virtual nodes end with the server, and forget
             servers = [each.server for each in self._standing]
             store_asked(self._run, servers, self._cohort.values(), reporting, self._at)
         return self._revealed(reporting, survivors, unmasking)
+
+    def _write_unmasking(self, reporting: Reporting) -> None:
+        members = [member for each in self._standing for member in each.server.roster.members]
+        own_keys = sum(len(member.verify) == NODE_KEY for member in members)
+        nodes = reporting.count(Fate.REPORTED)
+        self._run.events.write("unmasking", **self._at.where, nodes=nodes, of=len(members), own_keys=own_keys)
 
     def again(self, asked: AskedSum) -> Reporting:
         """Ask once more for the sums that a killed server has asked for."""
@@ -195,7 +202,7 @@ class _Attempt:
             said = each.step(each.server.unmasking())  # they were stored with it
             unmasking |= said
             survivors |= dict.fromkeys(said, each.server.agreed)
-        self._run.events.write("unmasking", **self._at.where, nodes=reporting.count(Fate.REPORTED))
+        self._write_unmasking(reporting)
         return self._revealed(reporting, survivors, unmasking)
 
     def _revealed(

@@ -13,6 +13,8 @@ from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.folding.modular import MASKED
+from fedlearn.report.page.account import account
+from fedlearn.report.stored import read_run
 from fedlearn.words.errors import FedlearnError, SettingError
 from tests.end_to_end.vanishing import Killed, Remote, run, settings_of
 
@@ -168,3 +170,15 @@ def test_what_needs_a_single_report_is_refused_before_round_1(tmp_path, further,
 def test_level_that_no_graph_has_is_refused_before_round_1(tmp_path, further):
     with pytest.raises(FedlearnError, match="secure"):
         run(tmp_path / "run", **further)
+
+
+def test_summary_and_page_say_what_the_server_has_seen(tmp_path):
+    gone = {(1, 1): {each: "unmasking" for each in range(4)}, (2, 1): {5: "report"}}
+    summary, _, _ = run(tmp_path / "run", gone)
+    assert summary["secure"] == {"asked": 2, "skipped": 1, "fewest": 5, "own_keys": False}
+    (line,) = (each for each in account([read_run("run", tmp_path / "run")]) if each.startswith("Secure sums"))
+    assert "the server saw sums of 5 reports and more, and no single one" in line
+    assert "keys that the server relays. 1 of 2 rounds were skipped" in line
+    assert "against an active one only where nodes list one another as peers" in " ".join(summary["notices"])
+    plain, _, _ = run(tmp_path / "plain", secure={"sums": "unmasked"})
+    assert "secure" not in plain

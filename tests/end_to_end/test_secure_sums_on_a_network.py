@@ -7,6 +7,9 @@ import shutil
 import pytest
 
 from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.privacy.bookings import bookings
+from fedlearn.privacy.ledger import Ledger
+from fedlearn.runs.ledgers import LedgerFile, names_in
 from tests.compose.federation import Federation, why_not
 
 pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -49,3 +52,32 @@ def test_sum_of_five_supernodes_of_which_one_vanishes_has_the_bytes_of_the_simul
     assert [(each["reported"], each["failed"]) for each in committed] == [(5, 0), (4, 1)]
     assert "against an honest-but-curious server only" in " ".join(run.summary["notices"])
     assert b'"seed":' not in stored.replace(b'"seed": 1', b"")
+
+
+SHARED = {
+    **{name: value for name, value in SETTINGS.items() if name not in ("model.name", "training.local_epochs")},
+    "data.dataset": "diabetes", "model.name": "dp-boosting", "strategy.name": "sums", "privacy.trust": "distributed",
+    "rounds.minimum_ready": 1.0, "rounds.quorum": 0.8,
+}  # fmt: skip
+
+
+def test_five_supernodes_share_the_noise_of_their_sum_and_each_pays_for_all_of_it(tmp_path):
+    ledger = tmp_path / "ledger"
+    owners = {"FEDLEARN_LEDGER": str(ledger), "FEDLEARN_DATA_NAME": "patients", "FEDLEARN_LARGEST_EPSILON": "1"}
+    one = Federation(tmp_path / "net", clients=5, variables=owners, of_clients={"FEDLEARN_PEERS": "/faults/peers"})
+    list_peers(one, tmp_path / "keys")
+    try:
+        one.up()
+        run = one.submit(SHARED)
+        assert one.stack.wait(run.job.name, PATIENCE) == 0, one.stack.story(60)
+        unmasked = one.submit({**SHARED, "secure.sums": "off", "rounds.max_attempts": 1})
+        assert one.stack.wait(unmasked.job.name, PATIENCE) != 0
+    finally:
+        one.stack.down()
+    (name,) = names_in(ledger)
+    booked = bookings(Ledger(LedgerFile(ledger, name)).entries())
+    spent = {share: sum(each.epsilon for each in booked if each.run == share) for share in {b.run for b in booked}}
+    assert sorted(spent.values()) == [pytest.approx(1.0)] * 5  # of each node; the settings of the run are one
+    assert all(each.is_secure for each in booked)
+    assert run.summary["epsilon"] == pytest.approx(1.0)
+    assert "where nobody sees less than a sum of 4 reports" in run.summary["noise_notice"]
