@@ -118,9 +118,7 @@ def _range(values: Sequence[float]) -> str:
 
 def _sums(runs: Sequence[StoredRun]) -> str:
     """Return what the server has seen of masked reports: sums alone."""
-    found = [
-        secure for run in runs if isinstance(secure := run.summary.get("secure"), dict) and secure["asked"]
-    ]
+    found = [secure for run in runs if isinstance(secure := run.summary.get("secure"), dict) and secure["asked"]]
     if not found:
         return ""
     asked, skipped = (sum(each[name] for each in found) for name in ("asked", "skipped"))
