@@ -6,7 +6,14 @@ import math
 from collections.abc import Callable
 
 from fedlearn.privacy.accounts.analytic import mu_for
-from fedlearn.privacy.accounts.epsilons import COARSE_FROM, Accountant, by_loss_distribution, check, epsilon_of
+from fedlearn.privacy.accounts.epsilons import (
+    COARSE_FROM,
+    MOST_ROUNDS,
+    Accountant,
+    by_loss_distribution,
+    check,
+    epsilon_of,
+)
 from fedlearn.privacy.accounts.kept import kept
 from fedlearn.privacy.accounts.renyi import epsilon_by_renyi
 from fedlearn.privacy.accounts.rounds import GaussianRounds
@@ -71,6 +78,8 @@ def _searched(epsilon: float, delta: float, one: GaussianRounds, accountant: Acc
 
     if accountant == "rdp":
         return _rounded_up(_bisected(by_renyi, epsilon, _enough(by_renyi, epsilon, unsampled), PRECISION), PRECISION)
+    if one.rounds > MOST_ROUNDS:
+        return min(_searched(epsilon, delta, one, "rdp", unsampled), unsampled)
     bracket = _bisected(by_renyi, epsilon, unsampled, COARSE) if by_renyi(unsampled) <= epsilon else unsampled
     noise = _rounded_up(_bisected(coarsely, epsilon, bracket, PRECISION), PRECISION)
     while certified(noise) > epsilon:

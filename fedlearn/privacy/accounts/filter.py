@@ -38,6 +38,9 @@ from fedlearn.privacy.accounts.renyi import epsilon_at, epsilon_by_renyi, orders
 from fedlearn.privacy.accounts.rounds import GaussianRounds, merged
 
 SLACK = 1e-9  # relative: calibrated noise fits its own budget up to rounding
+FARTHEST = (
+    3.0  # epsilon by divergences, relative to the budget, up to which loss distributions are asked: they take seconds
+)
 Yardstick = Literal["gaussian", "renyi", "alone"]
 
 
@@ -112,8 +115,10 @@ class RdpFilter:
         if not self.parts or self._first.sampling_rate == 1:
             return "gaussian"
         left = (self.epsilon - self.pure_before) * (1 + SLACK)
-        fits_alone = epsilon_by_renyi([self._first], self.delta) > left >= epsilon_of([self._first], delta=self.delta)
-        return "alone" if fits_alone else "renyi"
+        divergence = epsilon_by_renyi([self._first], self.delta)
+        if not left < divergence <= FARTHEST * left:
+            return "renyi"
+        return "alone" if epsilon_of([self._first], delta=self.delta) <= left else "renyi"
 
     @property
     def _first(self) -> GaussianRounds:

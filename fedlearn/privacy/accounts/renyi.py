@@ -29,6 +29,9 @@ ORDERS = (
     *(1 + tenth / 10 for tenth in range(1, 100)), *map(float, range(11, 65)), *(2.0**power for power in range(7, 21))
 )  # fmt: skip
 ALWAYS = 64.0  # highest order that is of use to noise multipliers up to 1; it grows with their square
+LEAST_NOISE = (
+    0.2  # below it a rate counts as 1: the integral would take longer and longer, of losses that nobody can afford
+)
 REACH = 12.0  # standard deviations: what lies beyond is below 1e-31 of the integral
 
 
@@ -43,7 +46,7 @@ def renyi(part: GaussianRounds, order: float) -> float:
 
 @lru_cache(maxsize=2**14)
 def _of_one(noise: float, rate: float, order: float) -> float:
-    if rate == 1:
+    if rate == 1 or noise < LEAST_NOISE:
         return order / (2 * noise * noise)
     step = min(noise * noise / 4, noise / 8)
     x = np.arange(-REACH * noise, order + REACH * noise, step)

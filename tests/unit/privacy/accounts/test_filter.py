@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from fedlearn.privacy.accounts import GaussianRounds, RdpFilter, epsilon_of, noise_multiplier_for
@@ -75,3 +77,24 @@ def test_nothing_costs_nothing_and_a_spent_budget_admits_nothing_else():
     assert not RdpFilter(1.0, 1e-5, pure=1.0, pure_before=1.0).admits(GaussianRounds(100.0, 1))
     with pytest.raises(ValueError, match="delta"):
         RdpFilter(1.0, 0.0)
+
+
+@pytest.mark.parametrize("noise", [1e-9, 1e-3, 0.1, 0.5, 1e6])
+@pytest.mark.parametrize("rate", [1e-12, 0.5, 1.0])
+@pytest.mark.parametrize("rounds", [1, 10**12])
+def test_parameters_that_a_server_makes_up_are_judged_at_once(noise, rate, rounds):
+    start = time.process_time()
+    plan = GaussianRounds(noise, rounds, rate)
+    admitted = RdpFilter(1.0, 1e-6, plan=plan).admits(GaussianRounds(noise, 1, rate))
+    assert time.process_time() - start < 5
+    if noise < 0.2:
+        assert not admitted
+
+
+@pytest.mark.parametrize("planned", [1, 3, 30, 10**9])
+def test_whatever_number_of_rounds_a_server_plans_the_sum_stays_within_the_budget(planned):
+    budget, one = RdpFilter(2.0, 1e-5, plan=GaussianRounds(1.5, planned, 0.1)), GaussianRounds(1.5, 1, 0.1)
+    while budget.admits(one):
+        budget = budget.having(one)
+    assert epsilon_of(budget.parts, delta=1e-5) <= 2.0
+    assert len(budget.parts) <= max(planned, 60)
