@@ -120,9 +120,8 @@ class Seen:
             roster, agreed = each.server.roster, each.server.agreed
             who = tuple(roster.members[position].node for position in agreed.reported)
             at = At(roster.question.round_number, roster.question.attempt)
-            found = decoded(each, total, nodes)
             self.sums.append(Summed(at, who, total.copy(), each.summands.modulus_bits))
-            return found
+            return decoded(each, total, nodes)
 
         with patch.object(client.summing, "_fixed_point", of_node), patch.object(SumOfNodes, "decoded", of_server):
             yield
