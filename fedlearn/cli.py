@@ -18,6 +18,7 @@ from fedlearn.commands.client import client
 from fedlearn.commands.keys import keys
 from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
+from fedlearn.commands.plan import plan
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
 from fedlearn.commands.runs import runs
@@ -54,7 +55,22 @@ def fedlearn(
 
 app.command(epilog=EXAMPLES)(simulate)
 app.command(epilog=SWEEPS)(sweep)
-for _command in (runs, report, compare, dashboard, new, run, settings, submit, server, client, keys, audit, ledger):
+for _command in (
+    runs,
+    report,
+    compare,
+    dashboard,
+    new,
+    run,
+    settings,
+    submit,
+    server,
+    client,
+    keys,
+    plan,
+    audit,
+    ledger,
+):
     app.command()(_command)
 
 
