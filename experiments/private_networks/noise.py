@@ -56,7 +56,7 @@ def step_of_cnn() -> float:
 
 def clipped(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a vector, shortened to norm 1 where it is longer."""
-    return vector * min(1.0, 1.0 / float((vector * vector).sum()) ** 0.5)
+    return np.asarray(vector * min(1.0, 1.0 / float((vector * vector).sum()) ** 0.5))
 
 
 def main() -> None:

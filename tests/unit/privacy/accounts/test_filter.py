@@ -91,7 +91,7 @@ def test_parameters_that_a_server_makes_up_are_judged_at_once(noise, rate, round
         assert not admitted
 
 
-@pytest.mark.parametrize("planned", [1, 3, 30, 10**9])
+@pytest.mark.parametrize("planned", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 30)), 10**9])
 def test_whatever_number_of_rounds_a_server_plans_the_sum_stays_within_the_budget(planned):
     budget, one = RdpFilter(2.0, 1e-5, plan=GaussianRounds(1.5, planned, 0.1)), GaussianRounds(1.5, 1, 0.1)
     while budget.admits(one):
