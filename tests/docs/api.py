@@ -129,8 +129,8 @@ API = {
             *_of(
                 "fedlearn.privacy",
                 "PrivacyAccountant PrivacySpent SpentLine NeighboringRelation PrivacyUnit Noise secure_noise"
-                " seeded_noise laplace geometric gaussian skellam exponential permute_and_flip noisy_quantile polya_share"
-                " disjoint_parts largest_loss",
+                " seeded_noise laplace geometric gaussian skellam exponential permute_and_flip noisy_quantile"
+                " polya_share disjoint_parts largest_loss",
             ),
             *_of(
                 "fedlearn.privacy.accounts",
