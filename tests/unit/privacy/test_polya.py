@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fedlearn.privacy import polya_share, secure_noise, seeded_noise
+from fedlearn.privacy import polya_share, seeded_noise
 
 DRAWS = 20_000
 
