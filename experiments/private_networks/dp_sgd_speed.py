@@ -55,7 +55,8 @@ def main() -> None:
                     for each, part in zip(way.model.parameters, parts, strict=True):
                         each.add_(part.view_as(each), alpha=-0.01)
 
-            step(), plain()
+            step()
+            plain()
             ratios = [seconds(step) / seconds(plain) for _ in range(given.repeats)]
             kind = "secure" if noise.is_secure else "seeded"
             print(f"{name}, {type(way).__name__}, {kind} noise: {median(ratios):.2f} "

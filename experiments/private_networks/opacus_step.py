@@ -87,7 +87,8 @@ def main() -> None:
             stepping.step()
 
         plain = plain_step(given.batch)
-        step(), plain()
+        step()
+        plain()
         ratios = [seconds(step) / seconds(plain) for _ in range(given.repeats)]
         print(f"opacus, {mode}: {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
 

@@ -2,8 +2,8 @@
 
     python -m experiments.private_networks.records --dataset adult --nodes 5 25 --epsilons 1 4 --seeds 1 2
 
-Adult is learned by `mlp`, by DP-SGD at delta 1e-6, and by `dp-boosting` at pure epsilon; CIFAR-10 by `cnn`. Epsilon inf is
-plain training of the network with the same steps.
+Adult is learned by `mlp`, by DP-SGD at delta 1e-6, and by `dp-boosting` at pure epsilon; CIFAR-10 by `cnn`. Epsilon inf
+is plain training of the network with the same steps.
 """
 
 from __future__ import annotations
