@@ -97,6 +97,7 @@ OBJECTIVES = {
 LEARNERS = {
     "sgd": "client.learners.sgd:SGD",
     "lightning": "client.learners.lightning:Lightning",
+    "dp-sgd": "client.learners.dp_sgd:DPSGD",
     "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
     "sums": "fedlearn.private_trees.federated.learners.sums:SumsLearner",
 }
@@ -215,3 +216,7 @@ CLIENT_TRIAL = "client.app:trial"
 """What tries the learner before round 1: a `fedlearn.words.node.NodeTrial`."""
 CLIENT_PREPARE = "client.app:prepare"
 """What a process of a deployment imports and loads before it forks."""
+CLIENT_AUDITS = "client.learners.audits.both:both"
+"""What audits the learner of `--private records`, as it is and with planted mistakes."""
+CLIENT_CANARIES = "client.learners.audits.canaries:audited"
+"""What audits one training of it by canaries."""
