@@ -14,6 +14,7 @@ import click
 import typer
 
 from fedlearn.commands.audit import audit
+from fedlearn.commands.check import check
 from fedlearn.commands.client import client
 from fedlearn.commands.keys import keys
 from fedlearn.commands.ledger import ledger
@@ -54,7 +55,7 @@ def fedlearn(
 
 app.command(epilog=EXAMPLES)(simulate)
 app.command(epilog=SWEEPS)(sweep)
-for _command in (runs, report, compare, dashboard, new, run, settings, submit, server, client, keys, audit, ledger):
+for _command in (runs, report, compare, dashboard, new, run, settings, submit, server, client, keys, check, audit, ledger):
     app.command()(_command)
 
 

@@ -110,6 +110,7 @@ class RoundStrategy(Strategy, Generic[A]):
 
     reads_reports: ClassVar[bool] = False  # whether a sum of the states alone is too little, as a secure sum is
     steps: tuple[StepSpec, ...] = ()  # what each node's update goes through before it is added up
+    laws: ClassVar[tuple[str, ...]] = ()  # which it claims to keep (`fedlearn.algorithms.conformance`)
     metrics: tuple[Metric, ...] = ()  # what `next_state` measures: further columns of the run's table
     reads_all_metrics: ClassVar[bool] = False  # whether `Turn.reports` are to hold all that nodes have measured
     learner: ClassVar[str] = ""  # the learner that its nodes must have, as in training.learner; empty for any

@@ -29,6 +29,7 @@ OWN = "own"  # of a node's memory: v
 class Ditto(FedAvg):
     """Averages as `FedAvg` does; nodes keep models of their own."""
 
+    laws = ("walk", "unequal steps", "momentum", "one node", "nodes alike")
     learner = "ditto"
 
 

@@ -16,6 +16,8 @@ from strategies.masked_mean import Float64
 class FedAdagrad(ServerOptimizer):
     """Steps on the mean change by Adagrad; ``server_lr`` and ``tau`` as of `FedAdam`."""
 
+    laws = ("walk", "unequal steps", "momentum")
+
     def __init__(self, *, server_lr: Positive = 0.1, tau: Positive = 1e-3, uniform: bool = False) -> None:
         super().__init__(server_lr=server_lr, uniform=uniform)
         self.tau = tau

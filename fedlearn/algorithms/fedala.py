@@ -33,6 +33,7 @@ FIRST, STEADY, LOOK = 20, 0.1, 5  # passes of the first time at most; deviation 
 class FedALA(FedAvg):
     """Averages as `FedAvg` does, over nodes that begin between their own model and the common one."""
 
+    laws = ()
     learner = "fedala"
 
 

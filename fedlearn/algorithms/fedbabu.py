@@ -26,6 +26,7 @@ from strategies.fedavg import FedAvg
 class FedBABU(FedAvg):
     """Averages as `FedAvg` does the bodies of the nodes' models (``training.personal`` is the head)."""
 
+    laws = ("walk",)
     learner = "fedbabu"
 
 

@@ -11,3 +11,5 @@ from strategies.fedavg import FedAvg
 
 class FedBN(FedAvg):
     """Averages as `FedAvg` does all but the layers of normalization (``training.personal``)."""
+
+    laws = ()

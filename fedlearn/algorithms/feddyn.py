@@ -31,6 +31,7 @@ from strategies.masked_mean import Float64, MaskedSum
 class FedDyn(ServerOptimizer):
     """Takes the unweighted mean, plus H, the mean over all N nodes of what each has changed so far."""
 
+    laws = ("walk", "unequal steps", "weak pull", "optimum, exact steps")
     takes_stale = False
     reads_reports = True
     learner = "feddyn"

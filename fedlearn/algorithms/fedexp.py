@@ -25,6 +25,7 @@ STEP = Metric("server_step", note="of the mean change; 1 is FedAvg")
 class FedExP(ServerOptimizer):
     """Extrapolates the mean of whole changes, which count alike; the norms are those of the nodes' reports."""
 
+    laws = ("walk", "unequal steps", "momentum", "one node", "nodes alike")
     accepts = frozenset({UpdateKind.DENSE})
     takes_stale = False
     reads_reports: ClassVar[bool] = True

@@ -24,6 +24,7 @@ from strategies.fedavg import FedAvg
 class FedLC(FedAvg):
     """Averages as `FedAvg` does, over nodes with calibrated logits."""
 
+    laws = ()
     learner = "fedlc"
 
 

@@ -32,6 +32,7 @@ LENGTH = "length"  # the parcel and its array: a_i
 class FedNova(FedAvg):
     """Takes tau_eff times the mean of the normalized changes; of whole reports only, as a_i is one number a node."""
 
+    laws = ("walk", "unequal steps", "momentum", "one node", "nodes alike")
     accepts = frozenset({UpdateKind.DENSE})
     takes_stale = False
     reads_reports = True

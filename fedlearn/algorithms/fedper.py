@@ -10,3 +10,5 @@ from strategies.fedavg import FedAvg
 
 class FedPer(FedAvg):
     """Averages as `FedAvg` does what nodes do not keep for themselves (``training.personal``)."""
+
+    laws = ("walk", "unequal steps")

@@ -11,3 +11,5 @@ from strategies.fedavg import FedAvg
 
 class FedProx(FedAvg):
     """Averages as `FedAvg` does, over nodes that are pulled towards the state (``training.proximal_mu``)."""
+
+    laws = ("walk", "unequal steps", "momentum")

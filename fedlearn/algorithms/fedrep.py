@@ -25,6 +25,7 @@ from strategies.fedavg import FedAvg
 class FedRep(FedAvg):
     """Averages as `FedAvg` does the bodies of the nodes' models (``training.personal`` is the head)."""
 
+    laws = ("walk",)
     learner = "fedrep"
 
 

@@ -23,6 +23,7 @@ from strategies.fedavg import FedAvg
 class FedRS(FedAvg):
     """Averages as `FedAvg` does, over nodes with a restricted softmax."""
 
+    laws = ()
     learner = "fedrs"
 
 

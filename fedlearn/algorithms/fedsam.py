@@ -25,6 +25,7 @@ from strategies.fedavg import FedAvg
 class FedSAM(FedAvg):
     """Averages as `FedAvg` does, over nodes that seek flat places."""
 
+    laws = ("walk", "unequal steps", "momentum", "off")
     learner = "fedsam"
 
 

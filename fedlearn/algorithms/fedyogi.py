@@ -15,6 +15,8 @@ from strategies.masked_mean import Float64
 class FedYogi(FedAdam):
     """Steps on the mean change by Yogi; options as of `FedAdam`."""
 
+    laws = ("walk", "unequal steps", "momentum")
+
     def direction(self, name: str, change: Float64, sent: Array) -> Float64:
         """Return the first moment over the root of the second."""
         first = self.move(f"first/{name}", change, decay=self.beta1, gain=1 - self.beta1, sent=sent)

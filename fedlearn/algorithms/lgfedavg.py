@@ -11,3 +11,5 @@ from strategies.fedavg import FedAvg
 
 class LGFedAvg(FedAvg):
     """Averages as `FedAvg` does the last layer alone (``training.personal``)."""
+
+    laws = ("walk", "unequal steps")

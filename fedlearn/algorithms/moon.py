@@ -32,6 +32,7 @@ PREVIOUS = "previous"  # of a node's memory: its model of the round before
 class Moon(FedAvg):
     """Averages as `FedAvg` does, over nodes with a contrastive loss."""
 
+    laws = ("off",)
     learner = "moon"
 
 

@@ -31,6 +31,7 @@ OWN = "own"  # of a node's memory: its model after a step of its own
 class PerFedAvg(FedAvg):
     """Averages as `FedAvg` does, over nodes that learn to learn."""
 
+    laws = ("walk", "momentum")
     learner = "perfedavg"
 
 

@@ -31,6 +31,7 @@ LEAST = 1e-10  # added to a loss, which may be 0
 class QFedAvg(ServerOptimizer):
     """Divides the sum of the weighed changes by the sum of the slopes; nodes count alike but for their losses."""
 
+    laws = ("walk", "off")
     accepts = frozenset({UpdateKind.DENSE})
     takes_stale = False
     reads_reports = True

@@ -40,6 +40,7 @@ def zeros_of(state: State) -> dict[str, Array]:
 class Scaffold(ServerOptimizer):
     """Averages changes, and keeps the mean c of the nodes' control variates; ``server_lr`` is 1 in the paper."""
 
+    laws = ("walk", "unequal steps", "momentum", "optimum", "one node", "nodes alike")
     takes_stale = False
     reads_reports = True
     learner = "scaffold"
