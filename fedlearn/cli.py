@@ -55,7 +55,22 @@ def fedlearn(
 
 app.command(epilog=EXAMPLES)(simulate)
 app.command(epilog=SWEEPS)(sweep)
-for _command in (runs, report, compare, dashboard, new, run, settings, submit, server, client, keys, check, audit, ledger):
+for _command in (
+    runs,
+    report,
+    compare,
+    dashboard,
+    new,
+    run,
+    settings,
+    submit,
+    server,
+    client,
+    keys,
+    check,
+    audit,
+    ledger,
+):
     app.command()(_command)
 
 

@@ -187,7 +187,9 @@ def _check_algorithm(config: RunConfig) -> None:
     for setting, value in ALGORITHMS.get(config.strategy.name, {}).items():
         table, _, name = setting.partition(".")
         if (given := getattr(getattr(config, table), name)) in ("", "none"):
-            raise SettingError(setting, given, f"strategy {config.strategy.name!r} is nothing without it: use {value!r}")
+            raise SettingError(
+                setting, given, f"strategy {config.strategy.name!r} is nothing without it: use {value!r}"
+            )
 
 
 def _check_steps(config: RunConfig, strategy: RoundStrategy[Any]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -49,7 +49,7 @@ class FedAvg(RoundStrategy[MaskedSum]):
     """
 
     takes_stale = True
-    laws = ("walk", "unequal steps", "momentum", "one node", "nodes alike")
+    laws: ClassVar[tuple[str, ...]] = ("walk", "unequal steps", "momentum", "one node", "nodes alike")
 
     def __init__(self, *, decoder: Decoder = SURVIVORS, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)

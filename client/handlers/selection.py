@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 
 from client.counted import undo
 from client.discretion import Withheld, is_private, log, said_of
@@ -74,7 +74,13 @@ def round_over(visit: Visit) -> Message:
     with memory_at_home(visit):
         if visit.config.is_secure:
             forget_sum(visit)
-        if undo(visit.memory, At(told.get("round_number", 0), told.get("attempt", 0))):
+        if undo(visit.memory, At(_whole(told, "round_number"), _whole(told, "attempt"))):
             visit.keep_memory()
     visit.status.keep(visit.context, active=False, told=why)
     return Message(RecordDict(), reply_to=visit.message)
+
+
+def _whole(record: ConfigRecord, key: str) -> int:
+    """Return a whole number that a server has sent; 0 where it has sent something else."""
+    value = record.get(key)
+    return value if isinstance(value, int) else 0

@@ -10,8 +10,8 @@ from flwr.app import Message, RecordDict
 
 from client.answer import Answer, report
 from client.apart import is_apart, kept_apart, own_state
-from client.discretion import is_private
 from client.counted import undo_from
+from client.discretion import is_private
 from client.downlink import state_in
 from client.fits import fits_of, learner_of, why_not_stacked
 from client.guards import guarded

@@ -1,7 +1,7 @@
 """Classes of other frameworks as `fedlearn check` takes them: what each claims to be, and how it walks.
 
-    PYTHON -m fedlearn check experiments.others.laws:PflScaffold         # PYTHON as of experiments.others.quadratic
-    PYTHON -m fedlearn check experiments.others.laws:FlukeFedNova experiments.others.laws:FlukeFedDyn
+PYTHON -m fedlearn check experiments.others.laws:PflScaffold         # PYTHON as of experiments.others.quadratic
+PYTHON -m fedlearn check experiments.others.laws:FlukeFedNova experiments.others.laws:FlukeFedDyn
 """
 
 from __future__ import annotations

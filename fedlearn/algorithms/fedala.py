@@ -1,11 +1,12 @@
 """FedALA: a node begins each round between its own model and the common one, entry by entry, where its loss is least.
 
-With own v and common x a node begins at v + (x - v) W. Below the last layer W is 1; of the last layer it is learned on a
-share of the node's examples: W -= eta g (x - v), clipped to [0, 1], over passes until the loss is steady the first time,
-and one pass in each later round. W is kept. What the node sends is its trained v, which it is measured with, too.
+With own v and common x a node begins at v + (x - v) W. Below the last layer W is 1; of the last layer it is learned
+on a share of the node's examples: W -= eta g (x - v), clipped to [0, 1], over passes until the loss is steady the
+first time, and one pass in each later round. W is kept. What the node sends is its trained v, which it is measured
+with, too.
 
-Source: Zhang et al. 2023, "FedALA: adaptive local aggregation for personalized federated learning" (arXiv:2212.01197),
-eqs. 4 to 6, algorithm 1; there eta is 1, the share 80 %, and the last layer alone is learned.
+Source: Zhang et al. 2023, "FedALA: adaptive local aggregation for personalized federated learning"
+(arXiv:2212.01197), eqs. 4 to 6, algorithm 1; there eta is 1, the share 80 %, and the last layer alone is learned.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """FedDyn: each node's loss is changed from round to round, so that all have one point of rest: the common optimum.
 
-A node takes steps on f_i(y) - <g_i, y> + alpha/2 ||y - x||^2, then g_i -= alpha (y - x). Server: h -= alpha sum(y - x)/N
-over those that reported, x = mean(y) - h/alpha. Both are kept divided by -alpha, so that only nodes need alpha:
-s_i += y - x, H += sum(y - x)/N, x = mean(y) + H. alpha is ``training.proximal_mu``. Nodes count alike, as in the paper.
-s_i moves by what was sent and counted, entry by entry, so that H stays the mean of all s_i under every codec.
+A node takes steps on f_i(y) - <g_i, y> + alpha/2 ||y - x||^2, then g_i -= alpha (y - x). Server: h -= alpha sum(y -
+x)/N over those that reported, x = mean(y) - h/alpha. Both are kept divided by -alpha, so that only nodes need alpha:
+s_i += y - x, H += sum(y - x)/N, x = mean(y) + H. alpha is ``training.proximal_mu``. Nodes count alike, as in the
+paper. s_i moves by what was sent and counted, entry by entry, so that H stays the mean of all s_i under every codec.
 
 Source: Acar et al. 2021, "Federated learning based on dynamic regularization" (arXiv:2111.04263), algorithm 1.
 """

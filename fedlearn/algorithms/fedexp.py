@@ -1,9 +1,10 @@
 """FedExP: the server goes beyond the mean where the nodes disagree.
 
-x += max(1, sum ||D_i||^2 / (2 M (||D||^2 + eps))) D, with the changes D_i of the M nodes that reported and their mean D.
+x += max(1, sum ||D_i||^2 / (2 M (||D||^2 + eps))) D, with the changes D_i of the M nodes that reported and their mean
+D.
 
-Source: Jhunjhunwala, Wang, Joshi 2023, "FedExP: speeding up federated averaging via extrapolation" (arXiv:2301.09604),
-eq. 7 and algorithm 1.
+Source: Jhunjhunwala, Wang, Joshi 2023, "FedExP: speeding up federated averaging via extrapolation"
+(arXiv:2301.09604), eq. 7 and algorithm 1.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class FedExP(ServerOptimizer):
 
     def next_state(self, turn: Turn[MaskedSum]) -> Step:
         """Return x + step * D."""
-        changes = [change_of(name, turn, self.decoder)[0] for name, array in turn.state.items() if array.dtype.kind == "f"]
+        changes = [
+            change_of(name, turn, self.decoder)[0] for name, array in turn.state.items() if array.dtype.kind == "f"
+        ]
         square = sum(float(np.square(change, dtype=np.float64).sum()) for change in changes)
         each = [report.norm**2 for report in turn.reports if report.fate == "reported"]
         step = sum(each) / (2 * len(each) * (square + self.eps)) if each and square + self.eps else 1.0

@@ -65,7 +65,9 @@ class FedNovaSGD(SGD):
     def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
         """Return the learner; raise SettingError for an optimizer whose steps have no a_i."""
         if config.training.optimizer != "sgd":
-            raise SettingError("training.optimizer", config.training.optimizer, "FedNova is defined for 'sgd': use that")
+            raise SettingError(
+                "training.optimizer", config.training.optimizer, "FedNova is defined for 'sgd': use that"
+            )
         return super().from_settings(model, config)
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:

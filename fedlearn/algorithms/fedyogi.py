@@ -1,6 +1,7 @@
 """FedYogi: Yogi on the server, whose second moment moves by the sign of its distance from the squared change.
 
-v -= (1 - beta2) change^2 sign(v - change^2); else as FedAdam: m = beta1 m + (1 - beta1) change, x += lr m/(sqrt(v) + tau).
+v -= (1 - beta2) change^2 sign(v - change^2); else as FedAdam: m = beta1 m + (1 - beta1) change, x += lr m/(sqrt(v) +
+tau).
 
 Source: Reddi et al. 2021, "Adaptive federated optimization" (arXiv:2003.00295), algorithm 2, with v = tau^2 at first.
 """

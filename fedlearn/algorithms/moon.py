@@ -45,14 +45,24 @@ def contrast(z: Tensor, z_global: Tensor, z_previous: Tensor, temperature: float
 class MoonSGD(SGD):
     """Takes steps on the loss with a contrastive term."""
 
-    def __init__(self, model: TorchModel, config: RunConfig, *, mu: NonNegative = 1.0, temperature: Positive = 0.5, **options: Any) -> None:
+    def __init__(
+        self,
+        model: TorchModel,
+        config: RunConfig,
+        *,
+        mu: NonNegative = 1.0,
+        temperature: Positive = 0.5,
+        **options: Any,
+    ) -> None:
         super().__init__(model, config, **options)
         self.mu, self.temperature = mu, temperature
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the fit, and keep its model for the next round."""
         others = (state, {**state, **task.memory.arrays.get(PREVIOUS, {})})
-        self._others = [{n: torch.from_numpy(np.array(a)).to(self.model.device) for n, a in each.items()} for each in others]
+        self._others = [
+            {n: torch.from_numpy(np.array(a)).to(self.model.device) for n, a in each.items()} for each in others
+        ]
         layer = self.model.module.get_submodule(last_layer(self.model.module))
         hook = layer.register_forward_pre_hook(self._see)
         try:

@@ -50,7 +50,11 @@ class Scaffold(ServerOptimizer):
 
     def parcels(self, state: State) -> Mapping[str, State]:
         """Return c, for every node."""
-        return {CONTROL: {name: (zero + self.moments.get(name, 0)).astype(zero.dtype) for name, zero in zeros_of(state).items()}}
+        return {
+            CONTROL: {
+                name: (zero + self.moments.get(name, 0)).astype(zero.dtype) for name, zero in zeros_of(state).items()
+            }
+        }
 
     def answers(self, state: State) -> Mapping[str, ParcelPlan]:
         """Ask every node for the change of its c_i, at the entries that it sends of the state."""

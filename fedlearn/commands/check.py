@@ -20,7 +20,8 @@ def check(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME...]", help="Names of strategy.name, or module:Class from outside; all algorithms without any."
+            metavar="[NAME...]",
+            help="Names of strategy.name, or module:Class from outside; all algorithms without any.",
         ),
     ] = None,
     claimed: Annotated[
@@ -43,7 +44,9 @@ def check(
         if not verdicts:
             print(f"{name:<12} -     has no law on quadratics")
         for verdict in verdicts:
-            print(f"{name:<12} {'holds' if verdict.holds else 'FAILS'} {verdict.law}{verdict.why and ': ' + verdict.why}")
+            print(
+                f"{name:<12} {'holds' if verdict.holds else 'FAILS'} {verdict.law}{verdict.why and ': ' + verdict.why}"
+            )
         wrong += [f"{name}: {verdict.law}" for verdict in verdicts if not verdict.holds]
     if wrong:
         raise RunFailed(f"{len(wrong)} laws fail: {'; '.join(wrong)}")

@@ -141,9 +141,7 @@ def _shown(given: str) -> str:
     return ", ".join(map(str, json.loads(given or "[]")))
 
 
-def _matched(
-    setting: str, given: str, names: Mapping[str, Sequence[str]], words: Mapping[str, set[str]]
-) -> set[str]:
+def _matched(setting: str, given: str, names: Mapping[str, Sequence[str]], words: Mapping[str, set[str]]) -> set[str]:
     """Return the names that a list of patterns leaves: each adds names, or with a leading ! takes them away.
 
     A pattern matches a name, or the name of the layer that holds it; ``norm`` matches the layers of normalization,
@@ -197,7 +195,9 @@ def _frozen_buffers(module: nn.Module, within: bool) -> Iterator[int]:
 
 def last_layer(module: nn.Module) -> str:
     """Return the name of the last layer of a module that has parameters of its own, in the order of the module."""
-    names = [name for name, part in module.named_modules() if name and any(True for _ in part.parameters(recurse=False))]
+    names = [
+        name for name, part in module.named_modules() if name and any(True for _ in part.parameters(recurse=False))
+    ]
     return names[-1] if names else ""
 
 

@@ -44,7 +44,7 @@ SAYS = {
 }
 """Law -> what it says, in one line."""
 
-OFF = {
+OFF: dict[str, dict[str, object]] = {
     "moon": {"training.options.mu": 0.0}, "fedsam": {"training.options.rho": 0.0},
     "qfedavg": {"training.options.q": 0.0}, "ditto": {"training.options.pull": 0.0},
 }  # fmt: skip
@@ -113,7 +113,9 @@ def judged(algorithm: str, law: str, found: Walk) -> Verdict:
         end, optimum = found.states[-1], 7.5
         if math.isfinite(end) and abs(end - optimum) < ALIKE:
             return Verdict(law, True)
-        return Verdict(law, False, f"after {len(found.states)} rounds x is {end:.6g}, not 7.5: {_cause(algorithm, law, found)}")
+        return Verdict(
+            law, False, f"after {len(found.states)} rounds x is {end:.6g}, not 7.5: {_cause(algorithm, law, found)}"
+        )
     if (place := _first_apart(found.states, wanted.states)) is not None:
         shown = f"{found.states[place]:.6g}" if place < len(found.states) else "missing"
         what = f"x after round {place + 1} is {shown}, not {wanted.states[place]:.6g}"

@@ -114,8 +114,9 @@ class Quadratic(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the losses, shape (B, 1)."""
-        a, t = inputs.double().split(1, dim=1)
-        return a / 2 * (self.x(torch.zeros_like(a)) - t) ** 2
+        a, t = inputs[:, :1].double(), inputs[:, 1:].double()
+        losses: Tensor = a / 2 * (self.x(torch.zeros_like(a)) - t) ** 2
+        return losses
 
     def x(self, zeros: Tensor) -> Tensor:
         """Return x for each example."""
