@@ -21,7 +21,7 @@ class FedYogi(FedAdam):
     def direction(self, name: str, change: Float64, sent: Array) -> Float64:
         """Return the first moment over the root of the second."""
         first = self.move(f"first/{name}", change, decay=self.beta1, gain=1 - self.beta1, sent=sent)
-        second = self.moments.setdefault(f"second/{name}", np.full(change.shape, self.tau**2))
-        way = -np.sign(second - change**2) * change**2
-        second = self.move(f"second/{name}", way, decay=1.0, gain=1 - self.beta2, sent=sent)
+        before = self.tau**2 + self.moments.get(f"second/{name}", np.zeros(change.shape))  # kept without tau^2
+        way = -np.sign(before - change**2) * change**2
+        second = self.tau**2 + self.move(f"second/{name}", way, decay=1.0, gain=1 - self.beta2, sent=sent)
         return first / (np.sqrt(second) + self.tau)
