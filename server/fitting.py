@@ -252,5 +252,5 @@ def _check_unaveraged(config: RunConfig, what: str) -> None:
 
 def _fitting(sent: UpdateKind, traits: Traits) -> str:
     """Return the strategies of the table that fit."""
-    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES}
+    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES if name not in ALGORITHMS}
     return " or ".join(repr(name) for name, kind in kinds.items() if sent in kind.accepts and kind.sums is traits.sums)

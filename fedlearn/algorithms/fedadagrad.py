@@ -24,5 +24,5 @@ class FedAdagrad(ServerOptimizer):
 
     def direction(self, name: str, change: Float64, sent: Array) -> Float64:
         """Return the change over the root of the second moment."""
-        second = self.tau**2 + self.move(name, change**2, decay=1.0, gain=1.0, sent=sent)
+        second = self.tau**2 + self.move(f"second/{name}", change**2, decay=1.0, gain=1.0, sent=sent)
         return change / (np.sqrt(second) + self.tau)

@@ -50,11 +50,8 @@ class Scaffold(ServerOptimizer):
 
     def parcels(self, state: State) -> Mapping[str, State]:
         """Return c, for every node."""
-        return {
-            CONTROL: {
-                name: (zero + self.moments.get(name, 0)).astype(zero.dtype) for name, zero in zeros_of(state).items()
-            }
-        }
+        c = {name: self.moments.get(f"{CONTROL}/{name}", zero) for name, zero in zeros_of(state).items()}
+        return {CONTROL: {name: array.astype(state[name].dtype) for name, array in c.items()}}
 
     def answers(self, state: State) -> Mapping[str, ParcelPlan]:
         """Ask every node for the change of its c_i, at the entries that it sends of the state."""
@@ -65,8 +62,8 @@ class Scaffold(ServerOptimizer):
         changes = turn.parcels[CONTROL]
         assert isinstance(changes, MaskedSum)
         for name, total in changes.totals.items():
-            shape = turn.state[name].shape
-            self.moments[name] = self.moments.get(name, np.zeros(shape)) + total.reshape(shape) / turn.clients
+            before = self.moments.get(f"{CONTROL}/{name}", np.zeros(turn.state[name].shape))
+            self.moments[f"{CONTROL}/{name}"] = before + total.reshape(before.shape) / turn.clients
         return super().next_state(turn)
 
     def direction(self, name: str, change: Float64, sent: Array) -> Float64:

@@ -39,7 +39,7 @@ def check(
     wrong = []
     logging.disable(logging.WARNING)
     for name in names or WALKS:
-        subject = subject_of(name, _walked, claimed)
+        subject = subject_of(name, walked, claimed)
         verdicts = subject.verdicts()
         if not verdicts:
             print(f"{name:<12} -     has no law on quadratics")
@@ -52,7 +52,7 @@ def check(
         raise RunFailed(f"{len(wrong)} laws fail: {'; '.join(wrong)}")
 
 
-def _walked(settings: Mapping[str, object]) -> Walk:
+def walked(settings: Mapping[str, object]) -> Walk:
     """Make a run of the settings in a folder of its own, and return its walk."""
     from fedlearn.algorithms.conformance.walks import Walk
     from fedlearn.commands.once import run_once

@@ -125,3 +125,22 @@ class Federation:
             weights = [self.sizes[k] for k in who]
             x = mean(ys, weights) if server is None else server(x, who, ys)
         return x
+
+
+class Images(nn.Module):
+    """A network of two layers for images."""
+
+    norm: type[nn.Module] = nn.Identity
+
+    def __init__(self, spec):
+        super().__init__()
+        size = int(np.prod(spec.shape))
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(size, 64), self.norm(64), nn.ReLU())
+        self.head = nn.Linear(64, spec.classes)
+
+    def forward(self, inputs):
+        return self.head(self.layers(inputs))
+
+
+class NormedImages(Images):
+    norm = nn.BatchNorm1d
