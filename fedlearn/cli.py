@@ -19,6 +19,7 @@ from fedlearn.commands.client import client
 from fedlearn.commands.keys import keys
 from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
+from fedlearn.commands.plan import plan
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
 from fedlearn.commands.runs import runs
@@ -68,6 +69,7 @@ for _command in (
     client,
     keys,
     check,
+    plan,
     audit,
     ledger,
 ):

@@ -218,19 +218,22 @@ def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:
 
 
 def check_trust(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse noise that is distributed where it would have to protect somebody."""
+    """Refuse distributed noise where nothing hides what one node sends, but for studies with seeded noise."""
     if config.privacy.trust != "distributed" or not model_spec(config.model.name).sums:
+        return
+    if config.secure.sums == "masked":
         return
     if not is_virtual:
         raise SettingError(
             "privacy.trust", "distributed",
-            "what one node sends would have a share of the noise only, and there is no secure aggregation yet that "
-            "hides it: use 'local'; 'distributed' is for simulations",
+            "what one node sends has a share of the noise only, and nothing hides it: use secure.sums = 'masked', or "
+            "'local'",
         )  # fmt: skip
     if config.privacy.noise != "seeded":
         raise SettingError(
             "privacy.noise", config.privacy.noise,
-            "shares of distributed noise are seeded, as without secure aggregation they protect nobody: use 'seeded'",
+            "shares of noise protect nobody where the server sees what each node sends: use secure.sums = 'masked', or "
+            "'seeded' for a study",
         )  # fmt: skip
 
 

@@ -159,7 +159,7 @@ class ReportGate:
             allowed = f"from 1 to {self._most_examples}"
             raise Refused("wrong-count", f"{num_examples} examples, allowed are {allowed}")
         if self._plan.kind.is_averaged:
-            update, norm = self._update(content, sent)
+            update, norm = self._update(content, member, sent)
         else:
             update, norm = self._members(content), 0.0
         parcels = {STATE: update, **self._others(content, member, update)}
@@ -183,7 +183,7 @@ class ReportGate:
             _norm(updates[name])
         return updates
 
-    def _update(self, content: RecordDict, sent: RecordDict) -> tuple[Update, float]:
+    def _update(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[Update, float]:
         """Return the sent entries of the state, all finite, and the L2 norm of the change that they make."""
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
         norm = _norm(update, NOTHING if self._sends is Sends.UPDATE else self.state_in(sent))

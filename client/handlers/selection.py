@@ -13,7 +13,7 @@ from client.guards import guarded
 from client.ledger import NodeBudget
 from client.memory_file import memory_at_home
 from client.node import examples_of
-from client.summing import forget_sum, keys_of
+from client.summing import forget_sum, has_joined, keys_of, shares_noise
 from client.unsent import keep
 from client.unsent import why_not as unsent_why_not
 from client.visit import Visit
@@ -62,7 +62,10 @@ def _why_not_published(visit: Visit) -> str:
     """Return why a node of a private model has no answer in the round that is being selected."""
     asked = int(wire.read_config(visit.content).get("round_number", 1))  # type: ignore[arg-type]
     try:
-        return NodeBudget.of_round(visit, asked).why_not(asked)
+        budget = NodeBudget.of_round(visit, asked)
+        if shares_noise(visit) and budget.has_answered(asked) and not has_joined(visit, asked):
+            return "its memory of the secure sum of this round is lost, and its share of noise was sent in one"
+        return budget.why_not(asked)
     except Withheld as refusal:
         return str(refusal)
 

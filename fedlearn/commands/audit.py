@@ -45,13 +45,15 @@ def _measured(draws: int, seed: int | None) -> list[str]:
     """Print the verdict on each claim by experiment; return a line for each verdict that is not the expected one."""
     from fedlearn.privacy.audit import Verdict, audit_everything
     from fedlearn.privacy.audit.cases import MECHANISM_CASES, MECHANISM_PLANTED_BUGS
+    from fedlearn.privacy.audit.gaussian_cases import GAUSSIAN_CASES, GAUSSIAN_PLANTED_BUGS
     from fedlearn.private_trees.as_printed.audits import PRINTED_CLAIMS
     from fedlearn.private_trees.classes.audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
     from fedlearn.private_trees.numbers.audits import PLANTED_BUGS, TREE_CASES
     from fedlearn.private_trees.sums.audits import SUMS_CASES, SUMS_PLANTED_BUGS
 
-    sound = MECHANISM_CASES | TREE_CASES | CLASS_TREE_CASES | SUMS_CASES
-    wrong_claims = PLANTED_BUGS | CLASS_PLANTED_BUGS | SUMS_PLANTED_BUGS | MECHANISM_PLANTED_BUGS | PRINTED_CLAIMS
+    sound = MECHANISM_CASES | GAUSSIAN_CASES | TREE_CASES | CLASS_TREE_CASES | SUMS_CASES
+    planted = MECHANISM_PLANTED_BUGS | GAUSSIAN_PLANTED_BUGS
+    wrong_claims = PLANTED_BUGS | CLASS_PLANTED_BUGS | SUMS_PLANTED_BUGS | planted | PRINTED_CLAIMS
     expected = dict.fromkeys(sound, Verdict.NOT_REFUTED) | dict.fromkeys(wrong_claims, Verdict.REFUTED)
     table = Table("what is audited", "claimed", "at least", "verdict", title="epsilon, claimed and measured")
     wrong = []
@@ -60,7 +62,7 @@ def _measured(draws: int, seed: int | None) -> list[str]:
         is_expected = result.verdict is expected[name]
         wrong += [] if is_expected else [str(result)]
         color = "green" if is_expected else "bold red"
-        table.add_row(name, f"{result.claimed:g}", f"{result.measured:.3f}", f"[{color}]{result.verdict}[/]")
+        table.add_row(name, f"{result.claimed:.4g}", f"{result.measured:.3f}", f"[{color}]{result.verdict}[/]")
     Console(highlight=False).print(table)
     print("Measured bounds hold with confidence 0.9999 each. A claim that is not refuted is not thereby proved.")
     return wrong

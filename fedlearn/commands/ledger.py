@@ -13,7 +13,7 @@ import typer
 from fedlearn.words.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from fedlearn.privacy.bookings import Entry
+    from fedlearn.privacy.bookings import Booking, Entry
     from fedlearn.runs.ledgers import LedgerFile
 
 
@@ -27,33 +27,42 @@ class Action(StrEnum):
 def ledger(
     action: Annotated[Action, typer.Argument(help="List what was spent, or look whether all is what was written.")],
     folder: Annotated[Path, typer.Argument(help="The clients' --ledger.")],
+    delta: Annotated[
+        float, typer.Option(help="Probability at which Gaussian noise is counted; pure epsilon holds without one.")
+    ] = 1e-6,
 ) -> None:
     """Show what nodes' own data have paid for, run by run, or check that no line was changed or is gone.
+
+    A line of Gaussian noise has its noise multiplier (z), rounds and sampling rate in place of an epsilon. The sum is
+    that of an adaptive filter: it holds whatever servers chose after they had seen earlier answers.
 
     Exit code 1 if a ledger is not what was written: the first bad line is named. 2 if there is none.
     """
     from fedlearn.runs.ledgers import LedgerFile, names_in
 
+    if not 0 < delta < 1:
+        raise UsageError(f"--delta {delta:g}: must be a probability above 0 and below 1")
     names = names_in(folder)
     if not names:
         raise UsageError(f"{folder}: there is no ledger: name the folder that clients have as --ledger")
     for name in names:
         file = LedgerFile(folder, name)
-        _checked(file) if action is Action.CHECK else _show(file)
+        _checked(file, delta) if action is Action.CHECK else _show(file, delta)
 
 
-def _checked(file: LedgerFile) -> None:
+def _checked(file: LedgerFile, delta: float) -> None:
     from fedlearn.privacy.bookings import bookings
     from fedlearn.privacy.ledger import Ledger
 
     found = Ledger(file)
     entries = _sound(file, found.check)
     booked = len(bookings(entries))
-    print(f"{file.path}: sound; {booked} bookings, {len(entries) - booked} published, {found.spent()}")
+    print(f"{file.path}: sound; {booked} bookings, {len(entries) - booked} published, {found.spent(delta=delta)}")
 
 
-def _show(file: LedgerFile) -> None:
-    from fedlearn.privacy.bookings import Publication, bookings, total
+def _show(file: LedgerFile, delta: float) -> None:
+    from fedlearn.privacy.bookings import Publication, bookings
+    from fedlearn.privacy.composed import spent_by
     from fedlearn.privacy.ledger import Ledger
     from fedlearn.report.tables import Table
     from fedlearn.words.metric import EPSILON
@@ -66,10 +75,23 @@ def _show(file: LedgerFile) -> None:
         so_far.append(each)
         when = datetime.fromtimestamp(each.time, UTC).strftime("%Y-%m-%d %H:%M") if each.time else "-"
         noise = "secure" if each.is_secure else "seeded"
-        cost = (f"{each.epsilon:g}", each.relation.value, noise, "yes" if each.question in answered else "no")
-        rows.append((when, each.run, each.about, str(each.round_number), *cost, f"{total(so_far).epsilon:g}"))
+        relation = each.relation.value.replace("record", each.unit.value)
+        cost = (_cost(each), relation, noise, "yes" if each.question in answered else "no")
+        rows.append(
+            (when, each.run, each.about, str(each.round_number), *cost, f"{spent_by(so_far, delta=delta).epsilon:.6g}")
+        )
     heads = ("UTC", "run", "model", "round", EPSILON.title, "neighbors", "noise", "published", "in all")
-    Table.of_texts(file.name, str(total(booked)), heads, rows, words=len(heads)).show()
+    Table.of_texts(file.name, str(spent_by(booked, delta=delta)), heads, rows, words=len(heads)).show()
+
+
+def _cost(booking: Booking) -> str:
+    """Return the cost of a line: its epsilon, or the parameters of its mechanism."""
+    if booking.mechanism is None:
+        return f"{booking.epsilon:g}"
+    part = booking.mechanism
+    rate = f", rate {part.sampling_rate:g}" if part.sampling_rate < 1 else ""
+    planned = f" of {booking.planned}" if booking.planned else ""
+    return f"z {part.noise_multiplier:g} x {part.rounds}{planned}{rate}"
 
 
 def _sound(file: LedgerFile, look: Callable[[], list[Entry]]) -> list[Entry]:

@@ -141,6 +141,21 @@ class Gate(Protocol):
         ...
 
 
+class MaskedPlan(NamedTuple):
+    """How the masked reports of a secure sum are read.
+
+    Parameters
+    ----------
+    bits
+        Of the modulus.
+    groups
+        The group of each position, where a cohort has groups with sums of their own; empty where there is one sum.
+    """
+
+    bits: int
+    groups: Sequence[int] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class FoldPlan:
     """How replies of one attempt are checked and added; small enough to go to every worker.
@@ -165,6 +180,8 @@ class FoldPlan:
         The medians with which reports are compared; None before there are any.
     block
         How many positions are added up together, by the worker that trains them.
+    masked
+        How masked reports are read; None where reports are plain.
     """
 
     gate: str
@@ -177,6 +194,7 @@ class FoldPlan:
     cohort: int = 0
     typical: Typical | None = None
     block: int = BLOCK
+    masked: MaskedPlan | None = None
 
     @property
     def layout(self) -> Layout:

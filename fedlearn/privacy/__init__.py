@@ -5,11 +5,13 @@ from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUn
 from fedlearn.privacy.mechanisms import (
     disjoint_parts,
     exponential,
+    gaussian,
     geometric,
     laplace,
     noisy_quantile,
     permute_and_flip,
     polya_share,
+    skellam,
 )
 from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
 
@@ -22,6 +24,7 @@ __all__ = [
     "SpentLine",
     "disjoint_parts",
     "exponential",
+    "gaussian",
     "geometric",
     "laplace",
     "largest_loss",
@@ -30,4 +33,5 @@ __all__ = [
     "polya_share",
     "secure_noise",
     "seeded_noise",
+    "skellam",
 ]

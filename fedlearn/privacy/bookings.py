@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from fedlearn.privacy.accounts.rounds import GaussianRounds
 from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, summed
 
 
@@ -25,13 +26,19 @@ class Booking:
     round_number : int
         Round of the question, from 1.
     epsilon : float
-        Pure epsilon, in nats.
+        Pure epsilon, in nats; 0 for a Gaussian mechanism, which has parameters in its place.
     relation : NeighboringRelation
         Data sets between which epsilon bounds the loss of a record.
     is_secure : bool
         Whether the noise cannot be drawn again.
     time : int, default=0
         Seconds since 1970; 0 in a simulation.
+    unit : PrivacyUnit, default=PrivacyUnit.RECORD
+        Unit of data that the cost protects.
+    mechanism : GaussianRounds, optional
+        Gaussian mechanism that answers the question; without it the cost is pure epsilon.
+    planned : int, default=0
+        Number of rounds of this mechanism in the whole run, where the run's first instruction fixes it; else 0.
     """
 
     kind: ClassVar[str] = "spent"
@@ -44,13 +51,33 @@ class Booking:
     relation: NeighboringRelation
     is_secure: bool
     time: int = 0
+    unit: PrivacyUnit = PrivacyUnit.RECORD
+    mechanism: GaussianRounds | None = None
+    planned: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an epsilon that is no finite number from 0 on."""
+        """Raise ValueError for an epsilon that is no finite number from 0 on, or that stands beside a mechanism."""
         is_number = isinstance(self.epsilon, int | float) and not isinstance(self.epsilon, bool)
         if not is_number or not 0 <= self.epsilon <= sys.float_info.max:
             raise ValueError(f"epsilon = {self.epsilon!r}: must be a finite number from 0 on")
+        if isinstance(self.mechanism, Mapping):
+            object.__setattr__(self, "mechanism", GaussianRounds(**self.mechanism))
+        if self.mechanism is not None:
+            if not isinstance(self.mechanism, GaussianRounds) or not self.mechanism.rounds:
+                raise ValueError(f"mechanism = {self.mechanism!r}: must be GaussianRounds of at least one round")
+            if self.epsilon:
+                raise ValueError(f"epsilon = {self.epsilon!r}: a Gaussian mechanism has parameters in its place")
+        if isinstance(self.planned, bool) or not isinstance(self.planned, int) or self.planned < 0:
+            raise ValueError(f"planned = {self.planned!r}: must be a whole number from 0 on")
         object.__setattr__(self, "relation", NeighboringRelation(self.relation))
+        object.__setattr__(self, "unit", PrivacyUnit(self.unit))
+
+    @property
+    def plan(self) -> GaussianRounds | None:
+        """The mechanism with all rounds that the run's first instruction fixes; None for pure epsilon."""
+        if self.mechanism is None:
+            return None
+        return replace(self.mechanism, rounds=max(self.planned, self.mechanism.rounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +108,7 @@ def bookings(entries: Iterable[Entry], run: str = "") -> list[Booking]:
 
 
 def total(bookings: Iterable[Booking]) -> PrivacySpent:
-    """Return the sum of bookings over all runs; in replaced records, if any booking counts in these.
+    """Return the sum of bookings of pure epsilon over all runs; in replaced records, if any booking counts in these.
 
     Of the shares of one run, the share with the largest sum counts (parallel composition): each record lies in one
     share, which does not depend on other records. Bookings that hold for replaced records only are added up over

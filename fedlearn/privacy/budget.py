@@ -93,7 +93,7 @@ class PrivacySpent:
     Parameters
     ----------
     epsilon : float
-        Epsilon of pure differential privacy, in nats.
+        Epsilon of differential privacy, in nats; pure where delta is 0.
     relation : NeighboringRelation
         Relation of the data sets between which epsilon bounds the loss.
     unit : PrivacyUnit
@@ -102,6 +102,8 @@ class PrivacySpent:
         Whether the noise was secure; seeded noise can be drawn again, so it protects no one.
     lines : tuple of SpentLine, default=()
         Entries of the account.
+    delta : float, default=0.0
+        Probability in [0, 1] at which epsilon holds.
 
     Examples
     --------
@@ -117,11 +119,13 @@ class PrivacySpent:
     unit: PrivacyUnit
     is_secure: bool
     lines: tuple[SpentLine, ...] = ()
+    delta: float = 0.0
 
     def under(self, relation: NeighboringRelation) -> PrivacySpent:
         """Return the same spending under another relation.
 
-        To replace a record is to remove one and to add one, so epsilon doubles (group privacy of two). The other
+        To replace a record is to remove one and to add one, so epsilon doubles, and delta grows by the factor 1 +
+        exp(epsilon) (group privacy of two; Dwork, Roth 2014, theorem 2.2). The other
         direction does not exist: a mechanism that is private under replacement may publish the number of records.
 
         Raises
@@ -137,7 +141,8 @@ class PrivacySpent:
                 "account under 'add or remove one record' from the start"
             )
         doubled = tuple(replace(line, epsilon=2 * line.epsilon) for line in self.lines)
-        return replace(self, epsilon=2 * self.epsilon, relation=relation, lines=doubled)
+        delta = min(self.delta * (1 + math.exp(min(self.epsilon, 700.0))), 1.0)
+        return replace(self, epsilon=2 * self.epsilon, relation=relation, lines=doubled, delta=delta)
 
     def to_dict(self) -> dict[str, Any]:
         """Return values that JSON and TOML can hold; an infinite epsilon is the string "inf"."""
@@ -148,6 +153,7 @@ class PrivacySpent:
             "unit": self.unit.value,
             "is_secure": self.is_secure,
             "lines": lines,
+            **({"delta": self.delta} if self.delta else {}),
         }
 
     @classmethod
@@ -160,11 +166,14 @@ class PrivacySpent:
             unit=PrivacyUnit(stored["unit"]),
             is_secure=bool(stored["is_secure"]),
             lines=lines,
+            delta=float(stored.get("delta", 0.0)),
         )
 
     def __str__(self) -> str:
         warning = "" if self.is_secure else "; not secure: protects nobody"
-        return f"epsilon = {self.epsilon:g} ({self.relation.value}; unit: {self.unit.value}{warning})"
+        at = f", delta = {self.delta:g}" if self.delta else ""
+        relation = self.relation.value.replace("record", self.unit.value)
+        return f"epsilon = {self.epsilon:g}{at} ({relation}; unit: {self.unit.value}{warning})"
 
 
 def largest_loss(epsilon: float, settings: PrivacySettings) -> PrivacySpent:

@@ -40,18 +40,25 @@ class Event:
         return int(np.count_nonzero(self.compare(self.view(outputs), self.cut)))
 
 
-def log_ratio_bound(likely: IntArray, unlikely: IntArray, draws: int, confidence: float) -> FloatArray:
-    """Return a lower confidence bound on log(p / q), at least 0, from the hits of both sides in ``draws`` each."""
+def log_ratio_bound(
+    likely: IntArray, unlikely: IntArray, draws: int, confidence: float, delta: float = 0.0
+) -> FloatArray:
+    """Return a lower confidence bound on log((p - delta) / q), at least 0, from the hits of both in ``draws`` each.
+
+    A mechanism that is private at epsilon and delta has p <= exp(epsilon) q + delta for every event.
+    """
     risk = (1 - confidence) / 2
     with np.errstate(divide="ignore", invalid="ignore"):  # 0 hits and all hits are set by hand
         low = np.where(likely == 0, 0.0, beta.ppf(risk, likely, draws - likely + 1))
         high = np.where(unlikely == draws, 1.0, beta.ppf(1 - risk, unlikely + 1, draws - unlikely))
-        return np.maximum(np.log(low / high), 0.0)
+        return np.maximum(np.log(np.maximum(low - delta, 0.0) / high), 0.0)
 
 
-def worst_event(first: FloatArray, second: FloatArray, confidence: float) -> Event:
+def worst_event(first: FloatArray, second: FloatArray, confidence: float, delta: float = 0.0) -> Event:
     """Return the event with the largest bound on these draws; test it on other draws."""
-    events = (event for words, view in _views(first, second) for event in _cuts(words, view, first, second, confidence))
+    events = (
+        event for words, view in _views(first, second) for event in _cuts(words, view, first, second, confidence, delta)
+    )
     return max(events, key=lambda event: event.bound)
 
 
@@ -83,7 +90,9 @@ def _sum_of_log_ratios(tables: list[tuple[FloatArray, FloatArray]], rows: FloatA
     return total
 
 
-def _cuts(words: str, view: View, first: FloatArray, second: FloatArray, confidence: float) -> Iterator[Event]:
+def _cuts(
+    words: str, view: View, first: FloatArray, second: FloatArray, confidence: float, delta: float
+) -> Iterator[Event]:
     """Yield the best event of one view: at or above a cut, below it, and, where values are few, equal to it."""
     sides = np.sort(view(first)), np.sort(view(second))
     cuts = np.unique(np.concatenate(sides))
@@ -95,7 +104,7 @@ def _cuts(words: str, view: View, first: FloatArray, second: FloatArray, confide
     if few:
         kinds.append(("=", np.equal, at_least - np.append(at_least[:, 1:], [[0], [0]], axis=1)))
     for sign, compare, hits in kinds:
-        bounds = log_ratio_bound(hits, hits[::-1], len(first), confidence)  # (2, cuts)
+        bounds = log_ratio_bound(hits, hits[::-1], len(first), confidence, delta)  # (2, cuts)
         side, index = np.unravel_index(bounds.argmax(), bounds.shape)
         cut = float(cuts[index])
         yield Event(f"{words} {sign} {cut:.4g}", view, compare, cut, bool(side), float(bounds[side, index]))

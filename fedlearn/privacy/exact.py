@@ -33,7 +33,7 @@ ERROR = 2.0**-48
 ENTRIES = 2**20  # utilities processed at a time: 8 MB for each of a handful of temporary arrays
 WIDEST = 2.0**53  # upper limit of the scales of `discrete_laplace`
 MOST_STEPS = 2**10 - 1  # number of steps, each below 2^53, that int64 holds
-NO_GAP, ONE = np.zeros(1), np.ones(1)
+NO_GAP, ONE, ALL = np.zeros(1), np.ones(1), np.bool_(True)
 
 
 def system_bits(count: int) -> NDArray[np.uint64]:
@@ -114,7 +114,7 @@ def discrete_laplace(scale: NDArray[np.float64], bits: Bits = system_bits) -> ND
         going_on = _heads(-below.astype(np.float64), NO_GAP, step[here].astype(np.float64), bits)
         found = here[going_on]
         number = _shifted(below[going_on], step[found], _heads_in_a_row(found.size, bits), shift[found])
-        is_minus = _short_words(found.size, bits) >= 2**15
+        is_minus = short_words(found.size, bits) >= 2**15
         drawn[found] = np.where(is_minus, -number, number)
         again = found[is_minus & (number == 0)]
         waiting = np.concatenate([here[~going_on], again, waiting[here.size :]])
@@ -161,22 +161,39 @@ def _heads(
         if beyond.any():
             below = np.where(beyond, (utilities / 2 - top / 2) / scale * 2, below)  # halves are exact
         probability = np.exp(below)
-    short = _short_words(probability.size, bits).reshape(probability.shape)
+
+    def x(at: tuple[np.intp, ...]) -> Fraction:
+        gap = Fraction(float(np.broadcast_to(top, probability.shape)[at])) - Fraction(float(utilities[at]))
+        return gap / Fraction(float(np.broadcast_to(scale, probability.shape)[at]))
+
+    return coins(probability, x, bits, possible=np.isfinite(utilities))
+
+
+def coins(
+    probability: NDArray[np.float64],
+    x: Callable[[tuple[np.intp, ...]], Fraction],
+    bits: Bits = system_bits,
+    *,
+    possible: NDArray[np.bool_] | np.bool_ = ALL,
+) -> NDArray[np.bool_]:
+    """Return coins of probability exp(-x), by the steps above; no heads where `possible` is False.
+
+    ``probability`` is exp(-x), off by less than ``ERROR``; ``x(index)`` is the exact exponent, 0 or more, of one coin.
+    """
+    short = short_words(probability.size, bits).reshape(probability.shape)
     distance = short * 2.0**-16 - probability
     heads: NDArray[np.bool_] = distance < 0
-    undecided = np.nonzero((distance < ERROR) & (distance > -(2.0**-16) - ERROR) & np.isfinite(utilities))
+    undecided = np.nonzero((distance < ERROR) & (distance > -(2.0**-16) - ERROR) & possible)
     word = short[undecided].astype(np.uint64) << np.uint64(48) | bits(len(undecided[0])) >> np.uint64(16)
     distance = word * 2.0**-64 - probability[undecided]
     heads[undecided] = distance < 0
     for index in np.flatnonzero(np.abs(distance) < ERROR):
         at = tuple(axis[index] for axis in undecided)
-        gap = Fraction(float(np.broadcast_to(top, heads.shape)[at])) - Fraction(float(utilities[at]))
-        x = gap / Fraction(float(np.broadcast_to(scale, heads.shape)[at]))
-        heads[at] = coin(x, int(word[index]), bits)
-    return heads & np.isfinite(utilities)
+        heads[at] = coin(x(at), int(word[index]), bits)
+    return heads & possible
 
 
-def _short_words(count: int, bits: Bits) -> NDArray[np.uint16]:
+def short_words(count: int, bits: Bits) -> NDArray[np.uint16]:
     """Return (count,) independent uniform 16-bit words."""
     return bits(-(-count // 4)).view(np.uint16)[:count]
 

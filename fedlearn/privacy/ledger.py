@@ -15,13 +15,12 @@ import hashlib
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from typing import Protocol
 
-from fedlearn.privacy.accountant import SLACK
-from fedlearn.privacy.bookings import Booking, Entry, Publication, bookings, total
+from fedlearn.privacy.bookings import Booking, Entry, Publication, bookings
 from fedlearn.privacy.budget import PrivacySpent
-from fedlearn.privacy.ledger_lines import FIRST, FORMAT, LedgerDamaged, check_of, line_of, read
+from fedlearn.privacy.composed import are_within, spent_by
+from fedlearn.privacy.ledger_lines import FIRST, FORMAT, LedgerDamaged, check_of, line_of, plain_of, read
 from fedlearn.words.errors import BudgetExceeded
 
 
@@ -71,6 +70,8 @@ class Ledger:
         counted so: the epsilon of an added or removed record counts double.
     most_questions : int, optional
         Largest number of paid questions, whatever they cost; without it there is no limit.
+    delta : float, default=0.0
+        Probability at which `most` bounds the loss; at 0 no Gaussian mechanism fits.
 
     Raises
     ------
@@ -78,12 +79,14 @@ class Ledger:
         By each method, if the ledger's lines are not as they were written.
     """
 
-    def __init__(self, storage: Storage, *, most: float = math.inf, most_questions: int | None = None) -> None:
+    def __init__(
+        self, storage: Storage, *, most: float = math.inf, most_questions: int | None = None, delta: float = 0.0
+    ) -> None:
         self._storage = storage
-        self._most = most
+        self._most, self._delta = most, delta
         self._most_questions = math.inf if most_questions is None else most_questions
 
-    def once(self, booking: Booking, answer: Callable[[], bytes], *, budget: float) -> bytes:
+    def once(self, booking: Booking, answer: Callable[[], bytes], *, budget: float, delta: float = 0.0) -> bytes:
         """Return the published answer to a question; without one, book its cost, compute the answer and keep it.
 
         Parameters
@@ -94,6 +97,8 @@ class Ledger:
             Function that reads the data. It is called after the booking is stored, or not at all.
         budget : float
             Largest epsilon of the booking's run, in the booking's relation.
+        delta : float, default=0.0
+            Probability at which `budget` bounds the loss of the run; at 0 no Gaussian mechanism fits.
 
         Raises
         ------
@@ -105,9 +110,9 @@ class Ledger:
             known = self._answer_to(booking.question, entries)
             if known is not None:
                 return known
-            if not self._fits(booking, budget, entries):
-                remaining = self._remaining(booking, budget, entries)
-                raise BudgetExceeded(booking.about, epsilon=booking.epsilon, remaining=remaining)
+            if not self._fits(booking, budget, delta, entries):
+                remaining = self._remaining(booking, budget, delta, entries)
+                raise BudgetExceeded(booking.about, epsilon=self._cost(booking, delta), remaining=remaining)
             self._write(booking)
             published = answer()
             digest = hashlib.sha256(published).hexdigest()
@@ -119,9 +124,9 @@ class Ledger:
         """Return the published answer to a question; None without one."""
         return self._answer_to(question, self.entries())
 
-    def covers(self, booking: Booking, *, budget: float) -> bool:
+    def covers(self, booking: Booking, *, budget: float, delta: float = 0.0) -> bool:
         """Return whether a booking fits both the budget of its run and the limits of the ledger."""
-        return self._fits(booking, budget, self.entries())
+        return self._fits(booking, budget, delta, self.entries())
 
     def has_answered(self, run: str, round_number: int) -> bool:
         """Return whether an answer of this run and round is published, and can be sent again."""
@@ -129,9 +134,10 @@ class Ledger:
         answered = {entry.question for entry in entries if isinstance(entry, Publication)}
         return any(each.question in answered for each in bookings(entries, run) if each.round_number == round_number)
 
-    def spent(self, run: str = "") -> PrivacySpent:
-        """Return what all runs have spent, or one run."""
-        return total(bookings(self.entries(), run))
+    def spent(self, run: str = "", *, delta: float | None = None) -> PrivacySpent:
+        """Return what all runs have spent, or one run, at the ledger's delta or another one."""
+        at = self._delta if delta is None else delta
+        return spent_by(bookings(self.entries(), run), delta=at, most=math.inf if run else self._most)
 
     def check(self) -> list[Entry]:
         """Return all entries; raise `LedgerDamaged` if an answer is missing or changed."""
@@ -148,7 +154,7 @@ class Ledger:
     def _write(self, entry: Entry) -> None:
         before = self._storage.read()
         head = b"" if before else line_of({"ledger": FORMAT, "data": self._storage.name}, "")
-        self._storage.append(head + line_of({"kind": entry.kind, **asdict(entry)}, check_of(before or head)))
+        self._storage.append(head + line_of(plain_of(entry), check_of(before or head)))
 
     def _answer_to(self, question: str, entries: list[Entry]) -> bytes | None:
         for number, entry in enumerate(entries, start=FIRST):
@@ -162,19 +168,25 @@ class Ledger:
             raise LedgerDamaged(number, f"names an answer that is gone or was changed: {entry.sha256}")
         return answer
 
-    def _fits(self, booking: Booking, budget: float, entries: list[Entry]) -> bool:
-        if not self._has_room(entries):
-            return False
-        of_run = total([*bookings(entries, booking.run), booking]).epsilon
-        in_all = total([*bookings(entries), booking]).epsilon
-        return of_run <= budget * (1 + SLACK) and in_all <= self._most * (1 + SLACK) and in_all < math.inf
+    def _fits(self, booking: Booking, budget: float, delta: float, entries: list[Entry]) -> bool:
+        of_run, in_all = [*bookings(entries, booking.run), booking], [*bookings(entries), booking]
+        return (
+            self._has_room(entries)
+            and are_within(of_run, most=budget, delta=delta)
+            and are_within(in_all, most=self._most, delta=self._delta)
+        )
 
     def _has_room(self, entries: list[Entry]) -> bool:
         """Return whether one more question may be asked, by public values only: number and size of answers."""
         return len(bookings(entries)) < self._most_questions and not self._storage.is_full()
 
-    def _remaining(self, booking: Booking, budget: float, entries: list[Entry]) -> float:
+    def _remaining(self, booking: Booking, budget: float, delta: float, entries: list[Entry]) -> float:
         if not self._has_room(entries):
             return 0.0
-        of_run, in_all = total(bookings(entries, booking.run)), total(bookings(entries))
+        of_run = spent_by(bookings(entries, booking.run), delta=delta, most=budget)
+        in_all = spent_by(bookings(entries), delta=self._delta, most=self._most)
         return max(min(budget - of_run.epsilon, self._most - in_all.epsilon), 0.0)
+
+    def _cost(self, booking: Booking, delta: float) -> float:
+        """Return the epsilon of a booking alone."""
+        return spent_by([booking], delta=min(delta, self._delta)).epsilon

@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
-from fedlearn.privacy.bookings import KINDS, Entry
+from fedlearn.privacy.bookings import KINDS, Booking, Entry
+from fedlearn.privacy.budget import PrivacyUnit
 from fedlearn.words.errors import FedlearnError
 
 FORMAT = 1
@@ -55,6 +57,15 @@ def read(data: bytes, *, name: str) -> Iterator[tuple[Entry, str]]:
                 raise LedgerDamaged(number, f"says that it is no ledger of {name!r}")
             continue
         yield _entry(plain, number), check
+
+
+def plain_of(entry: Entry) -> dict[str, Any]:
+    """Return an entry as values that JSON can hold; pure epsilon of records as it was before there was another kind."""
+    plain = {"kind": entry.kind, **asdict(entry)}
+    if isinstance(entry, Booking) and entry.mechanism is None:
+        for name in ("mechanism", "planned", *(["unit"] if entry.unit is PrivacyUnit.RECORD else [])):
+            del plain[name]
+    return plain
 
 
 def lines_in(data: bytes) -> int:

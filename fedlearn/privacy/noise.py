@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.privacy import exact
+from fedlearn.privacy import exact, exact_gaussian, exact_shares, exact_skellam
 
 Shape: TypeAlias = int | tuple[int, ...]
 LAPLACE_BITS = 40  # the secure continuous Laplace lies on a grid of scale * 2^-40
+ROUNDED_FROM = 2.0**12  # scale from which the seeded discrete Gaussian is a rounded Gaussian: 1e-9 apart
 
 
 class Noise(Protocol):
@@ -54,6 +55,15 @@ class Noise(Protocol):
 
     def discrete_laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
         """Return integers with probability proportional to exp(-abs(z) / scale)."""
+
+    def discrete_gaussian(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
+        """Return integers with probability proportional to exp(-z^2 / (2 scale^2)); scale is below 2^44."""
+
+    def skellam(self, scale: float, shape: Shape) -> NDArray[np.int64]:
+        """Return differences of two Poisson numbers of mean scale^2 / 2 each; scale is at most 2^16.
+
+        Sums of independent ones are Skellam numbers, too, and their variances add up.
+        """
 
     def polya_share(self, scale: ArrayLike, shares: int, shape: Shape) -> NDArray[np.int64]:
         """Return integers; the sum of `shares` independent ones has the distribution of `discrete_laplace`."""
@@ -118,9 +128,30 @@ class _SecureNoise:
             drawn[here] = _opendp_laplace(float(each))(np.zeros(int(here.sum()), np.int64))
         return drawn
 
+    def discrete_gaussian(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
+        """See Noise and ``exact_gaussian.discrete_gaussian``."""
+        wide = _scales(scale, shape, below=exact_gaussian.WIDEST_GAUSSIAN)
+        drawn = np.zeros(wide.shape, np.int64)
+        drawn[wide > 0] = exact_gaussian.discrete_gaussian(wide[wide > 0])
+        return drawn
+
+    def skellam(self, scale: float, shape: Shape) -> NDArray[np.int64]:
+        """See Noise and ``exact_skellam.skellam``."""
+        variance = _variance(scale)
+        drawn = np.zeros(shape, np.int64)
+        return exact_skellam.skellam(variance, drawn.size).reshape(drawn.shape) if variance else drawn
+
     def polya_share(self, scale: ArrayLike, shares: int, shape: Shape) -> NDArray[np.int64]:
-        """Raise ValueError: shares protect only under secure aggregation, which does not exist yet."""
-        raise ValueError("shares of noise are seeded: without secure aggregation they protect nobody")
+        """See Noise and ``exact_shares.polya``; the difference of two Polya numbers."""
+        if shares == 1:
+            return self.discrete_laplace(scale, shape)
+        wide = _scales(scale, shape)
+        if (wide >= exact.WIDEST).any():
+            raise ValueError(f"scale: a share of noise has a scale below {exact.WIDEST:g}, not {wide.max():g}")
+        drawn = np.zeros(wide.shape, np.int64)
+        noisy = wide > 0
+        drawn[noisy] = exact_shares.polya(wide[noisy], shares) - exact_shares.polya(wide[noisy], shares)
+        return drawn
 
     def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
         """See Noise and ``exact.permute_and_flip``."""
@@ -151,6 +182,23 @@ class _SeededNoise:
         with np.errstate(divide="ignore"):
             stop = -np.expm1(-1 / wide)  # 1 where the scale is 0: both numbers are then 1
         return np.asarray(self._rng.geometric(stop, wide.shape) - self._rng.geometric(stop, wide.shape))
+
+    def discrete_gaussian(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
+        """See Noise; rounded Gaussian numbers where the scale is large, else by the inverse of the distribution."""
+        wide = _scales(scale, shape, below=exact_gaussian.WIDEST_GAUSSIAN)
+        drawn = np.rint(self._rng.standard_normal(wide.shape) * wide).astype(np.int64)
+        for each in np.unique(wide[(wide > 0) & (wide < ROUNDED_FROM)]):
+            here = wide == each
+            most = int(np.ceil(12 * each)) + 1
+            numbers = np.arange(-most, most + 1)
+            below = np.cumsum(np.exp(-((numbers / each) ** 2) / 2))
+            drawn[here] = numbers[np.searchsorted(below, self._rng.random(int(here.sum())) * below[-1], side="right")]
+        return drawn
+
+    def skellam(self, scale: float, shape: Shape) -> NDArray[np.int64]:
+        """See Noise."""
+        mean = _variance(scale) / 2
+        return np.asarray(self._rng.poisson(mean, shape) - self._rng.poisson(mean, shape), np.int64)
 
     def polya_share(self, scale: ArrayLike, shares: int, shape: Shape) -> NDArray[np.int64]:
         """See Noise; the difference of two negative binomial numbers."""
@@ -195,11 +243,21 @@ def _select(selection: _Selection, utilities: ArrayLike, scale: ArrayLike) -> ND
     return chosen
 
 
-def _scales(scale: ArrayLike, shape: Shape) -> NDArray[np.float64]:
+def _scales(scale: ArrayLike, shape: Shape, *, below: float = np.inf) -> NDArray[np.float64]:
     wide = np.broadcast_to(np.asarray(scale, np.float64), shape)
     if not (np.isfinite(wide) & (wide >= 0)).all():
         raise ValueError("scale: must be finite and 0 or more (0 = no noise)")
+    if not (wide < below).all():
+        raise ValueError(f"scale = {wide.max():g}: must be below {below:g}; take a coarser grid")
     return wide
+
+
+def _variance(scale: float) -> float:
+    """Return the square of a scale of Skellam noise, rounded up."""
+    variance = float(np.nextafter(scale * scale, np.inf)) if scale else 0.0
+    if not (scale >= 0 and variance <= 2**32 + 1):
+        raise ValueError(f"scale = {scale!r}: must be from 0 to 2^16 (0 = no noise); take a coarser grid")
+    return variance
 
 
 @lru_cache(maxsize=256)

@@ -58,7 +58,7 @@ LEAKS = (
     ),
     Mend(
         "3", "fedlearn/privacy/ledger.py",
-        " and in_all <= self._most * (1 + SLACK)", "",
+        " and are_within(in_all, most=self._most, delta=self._delta)", "",
         f"{LEDGER}::test_what_is_spent_in_all_is_counted_over_all_runs",
     ),
     Mend(

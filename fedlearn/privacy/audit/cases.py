@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.privacy.accounts.epsilons import epsilon_of
+from fedlearn.privacy.accounts.rounds import GaussianRounds
 from fedlearn.privacy.mechanisms import (
     disjoint_parts,
     exponential,
@@ -30,10 +32,18 @@ Release: TypeAlias = Callable[[int, Noise], NDArray[Any]]  # (draws, noise) -> (
 class AuditCase:
     """A claim, and how to draw outputs on two neighboring data sets."""
 
-    claimed: float  # nats
+    claimed: float | GaussianRounds  # nats, or the mechanism whose account is the claim
     first: Release
     second: Release
     cost: int = 1  # cost of a draw, relative to a vectorized mechanism: the number of draws is divided by it
+    delta: float = 0.0
+
+    @property
+    def epsilon(self) -> float:
+        """The claim in nats, at delta."""
+        return (
+            epsilon_of([self.claimed], delta=self.delta) if isinstance(self.claimed, GaussianRounds) else self.claimed
+        )
 
 
 def _laplace(values: list[float]) -> Release:

@@ -78,7 +78,7 @@ class AuditResult:
 
 
 def audit(
-    name: str, first: Draw, second: Draw, *, claimed: float, draws: int, confidence: float = 0.9999
+    name: str, first: Draw, second: Draw, *, claimed: float, draws: int, confidence: float = 0.9999, delta: float = 0.0
 ) -> AuditResult:
     """Return a lower bound on epsilon from outputs on two neighboring data sets.
 
@@ -98,6 +98,8 @@ def audit(
         Number of outputs of each data set, 4 or more; more draws give a larger bound.
     confidence : float, default=0.9999
         Confidence of the bound, in (0, 1).
+    delta : float, default=0.0
+        Probability at which epsilon is claimed.
 
     Examples
     --------
@@ -112,10 +114,10 @@ def audit(
         raise ValueError(f"draws = {draws!r}, confidence = {confidence!r}: need 4 or more, and a number in (0, 1)")
     outputs = _outputs(first, draws), _outputs(second, draws)
     half = draws // 2
-    event = worst_event(outputs[0][:half], outputs[1][:half], confidence)
+    event = worst_event(outputs[0][:half], outputs[1][:half], confidence, delta)
     likely, unlikely = outputs[::-1] if event.is_second_likelier else outputs
     hits, misses = np.array([event.hits(likely[half:])]), np.array([event.hits(unlikely[half:])])
-    measured = float(log_ratio_bound(hits, misses, draws - half, confidence)[0])
+    measured = float(log_ratio_bound(hits, misses, draws - half, confidence, delta)[0])
     where = "second" if event.is_second_likelier else "first"
     return AuditResult(name, claimed, measured, confidence, draws, f"{event.words}, likelier on the {where}")
 
@@ -157,9 +159,10 @@ def _audit_case(name: str, case: AuditCase, draws: int, seed: int | None, confid
         name,
         lambda count: case.first(count, noise),
         lambda count: case.second(count, noise),
-        claimed=case.claimed,
+        claimed=case.epsilon,
         draws=max(draws // case.cost, 4),
         confidence=confidence,
+        delta=case.delta,
     )
 
 

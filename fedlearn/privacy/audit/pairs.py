@@ -39,6 +39,9 @@ class Pair:
         Largest number of common records.
     is_secret : bool, default=True
         Whether noise must be secure, so that no two fits draw the same numbers.
+    claimed_mu : float or callable, default=0.0
+        The mu of all Gaussian answers together (`GaussianRounds.gaussian_mu`) that the pair may have, or a function of
+        the result that returns it.
     """
 
     publish: Publish
@@ -51,6 +54,7 @@ class Pair:
     booked: Callable[[Any], Mapping[str, float]] = lambda published: {}
     most: int = 1000
     is_secret: bool = True
+    claimed_mu: float | Callable[[Any], float] = 0.0
 
     def first(self) -> Any:
         """Return the result of the data set with `record`."""

@@ -181,7 +181,7 @@ def why_too_few(calls: Sequence[Call]) -> str:
 
     The shares of one sum are consecutive calls of one form, one for each report.
     """
-    for _, same in groupby((call for call in calls if call.mechanism == SHARE), key=lambda call: call.form):
+    for _, same in groupby((call for call in calls if call.mechanism in SHARES), key=lambda call: call.form):
         sent = list(same)
         if len(sent) < (shares := sent[0].parameters["shares"]):
             return f"{len(sent)} reports have 1/{shares} of the noise each"
@@ -197,6 +197,20 @@ def added_noise(first: Call, second: Call, stretch: float) -> float:
     apart = np.abs(first.values - second.values)
     epsilon = by_row(np.asarray(first.parameters["epsilon"], np.float64), apart.shape)
     return float((apart * epsilon).sum() / first.parameters["sensitivity"] * stretch)
+
+
+def gaussian_mu(first: Call, second: Call, stretch: float) -> float:
+    """Return the square of the distance of two sums in the L2 norm, in standard deviations of their Gaussian noise.
+
+    The log-ratio of the answers is a Gaussian number with this variance and half of it as its mean: such squares add up
+    over answers, and their sum is that of the mu^2 of `GaussianRounds.gaussian_mu`. Skellam noise counts as the noise
+    of the whole sum; see `why_too_few`.
+    """
+    public = first.parameters
+    reach = public["clip"] if "clip" in public else public["sensitivity"]
+    if not public["noise_multiplier"]:
+        return float(np.inf) if (first.values != second.values).any() else 0.0
+    return float((np.linalg.norm(first.values - second.values) / reach / public["noise_multiplier"] * stretch) ** 2)
 
 
 def chosen(log_probability: Callable[[FloatArray, FloatArray, NDArray[np.int64]], FloatArray]) -> Ratio:
@@ -244,11 +258,14 @@ def own_part(first: Call, second: Call, stretch: float) -> float:
 
 
 PARTS = "disjoint_parts"
-SHARE = "polya_share"
+SHARES = ("polya_share", "skellam")
+GAUSSIANS = ("gaussian", "skellam")
 SELECTIONS = ("exponential", "permute_and_flip")
 RATIOS: dict[str, Ratio] = {
     "geometric": added_noise,
-    SHARE: added_noise,  # of the sum over nodes, for which its epsilon holds; see `why_too_few`
+    "polya_share": added_noise,  # of the sum over nodes, for which its epsilon holds; see `why_too_few`
+    "gaussian": gaussian_mu,
+    "skellam": gaussian_mu,
     "laplace": added_noise,
     "exponential": chosen(log_exponential),
     "permute_and_flip": chosen(log_permute_and_flip),
@@ -257,5 +274,6 @@ RATIOS: dict[str, Ratio] = {
 """Mechanism -> function (call, the neighbor's call, factor of epsilon) that returns the answers' log-ratio, in nats.
 
 The log-ratio of choices is signed, and that of the recorded answer; that of added noise is the largest over all
-answers. A mechanism that only calls others needs no entry.
+answers. That of Gaussian noise is not bounded: its entry is the square of mu. A mechanism that only calls others needs
+no entry.
 """

@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.audit.pairs import Draw, Pair, changed
-from fedlearn.privacy.audit.recording import RATIOS, SELECTIONS, Call, NotAlike, Recorder, Replayer, why_too_few
+from fedlearn.privacy.audit.recording import (
+    GAUSSIANS,
+    RATIOS,
+    SELECTIONS,
+    Call,
+    NotAlike,
+    Recorder,
+    Replayer,
+    why_too_few,
+)
 from fedlearn.privacy.mechanisms.interception import intercepted_by
 
 SLIP = 1.05  # factor of a planted error in epsilon; a sensitivity that is 5 % too small has the same effect
@@ -144,29 +153,45 @@ def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
         )
     if why := why_too_few(recorder.calls) or (recorder.sources.why_known(replayer.sources) if pair.is_secret else ""):
         return Loss(np.inf, why=why)
-    claimed = pair.claimed(published) if callable(pair.claimed) else pair.claimed
-    return _added_up(recorder.calls, replayer.calls, claimed, pair.booked(published))
+    claimed, mu = (claim(published) if callable(claim) else claim for claim in (pair.claimed, pair.claimed_mu))
+    return _added_up(recorder.calls, replayer.calls, Claim(claimed, mu, pair.booked(published)))
 
 
-def _added_up(calls: list[Call], others: list[Call], claimed: float, booked: Mapping[str, float]) -> Loss:
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A pair's claims: pure epsilon and mu of all calls together, and epsilon of all calls of one caller."""
+
+    epsilon: float
+    mu: float
+    booked: Mapping[str, float]
+
+    def share(self, losses: Mapping[str, NDArray[np.float64]]) -> float:
+        """Return the largest share of a claim by losses, each of noise, choices and Gaussian noise (squared)."""
+        noise, choices, squares = sum(losses.values(), np.zeros(3))
+        alone = [_either_way(losses[caller]) / epsilon for caller, epsilon in self.booked.items() if caller in losses]
+        return max(_part(noise + abs(choices), self.epsilon), _part(squares**0.5, self.mu), *alone, 0.0)
+
+
+def _added_up(calls: list[Call], others: list[Call], claim: Claim) -> Loss:
     """Return the largest share of a claim: of all calls together, or of one caller whose epsilon is booked.
 
-    A loss is the absolute log-ratio of the choices, plus the largest log-ratio that added noise allows.
+    A loss is the absolute log-ratio of the choices, plus the largest log-ratio that added noise allows. Gaussian noise
+    counts apart: mu is the root of the sum of squares.
     """
-    as_is: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))  # noise, choices
-    slipped: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
+    as_is: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(3))
+    slipped: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(3))
     for call, other in zip(calls, others, strict=True):
-        kind = int(call.mechanism in SELECTIONS)
+        kind = 1 if call.mechanism in SELECTIONS else 2 if call.mechanism in GAUSSIANS else 0
         ratio = RATIOS[call.mechanism]
         as_is[call.asked_by][kind] += ratio(call, other, 1.0)
-        if "epsilon" in call.parameters:
+        if "epsilon" in call.parameters or kind == 2:
             slipped[call.asked_by][kind] += ratio(call, other, SLIP)
+    return Loss(claim.share(as_is), {caller: claim.share(as_is | {caller: own}) for caller, own in slipped.items()})
 
-    def share(losses: Mapping[str, NDArray[np.float64]]) -> float:
-        alone = [_either_way(losses[caller]) / epsilon for caller, epsilon in booked.items() if caller in losses]
-        return max(_either_way(sum(losses.values(), np.zeros(2))) / claimed, *alone, 0.0)
 
-    return Loss(share(as_is), {caller: share(as_is | {caller: own}) for caller, own in slipped.items()})
+def _part(loss: float, claimed: float) -> float:
+    """Return a loss as a share of a claim, which may be that there is none."""
+    return float(loss / claimed) if claimed else float(np.inf if loss else 0.0)
 
 
 def _either_way(loss: NDArray[np.float64]) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.cli import main
-from fedlearn.privacy import NeighboringRelation
+from fedlearn.privacy import NeighboringRelation, PrivacyUnit
+from fedlearn.privacy.accounts import GaussianRounds
 from fedlearn.privacy.bookings import Booking
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
@@ -34,6 +35,25 @@ def test_show_lists_every_booking_and_what_it_comes_to(folder, capsys):
     assert "epsilon = 0.5 (add or remove one record; unit: record)" in said
     (first,) = [" ".join(line.split()) for line in said.splitlines() if "run-0" in line]
     assert first == "1970-01-02 00:00 run-0 dp-forest 1 0.5 add or remove one record secure yes 0.5"
+
+
+def test_gaussian_noise_is_listed_by_its_parameters_and_counted_at_a_delta(tmp_path, capsys):
+    for number in range(2):
+        booking = Booking(
+            f"q{number}", "run", "cnn", number + 1, 0.0, NeighboringRelation.ADD_REMOVE, True, time=86400,
+            unit=PrivacyUnit.NODE, mechanism=GaussianRounds(4.0, 1, 0.2), planned=30,
+        )  # fmt: skip
+        ledger = Ledger(LedgerFile(tmp_path, "patients"), most=8.0, delta=1e-5)
+        ledger.once(booking, lambda: b"sum", budget=8.0, delta=1e-5)
+    assert command("show", tmp_path, "--delta", "1e-5") == 0
+    said = capsys.readouterr().out
+    assert "delta = 1e-05 (add or remove one node; unit: node)" in said
+    first = next(" ".join(line.split()) for line in said.splitlines() if "z 4" in line)
+    assert first.startswith("1970-01-02 00:00 run cnn 1 z 4 x 1 of 30, rate 0.2 add or remove one node secure yes 0.")
+    assert command("check", tmp_path) == 0
+    assert "2 bookings, 2 published, epsilon = 0." in capsys.readouterr().out
+    assert command("show", tmp_path, "--delta", "1") == 2
+    assert "--delta 1: must be a probability" in capsys.readouterr().err
 
 
 def test_check_finds_nothing_wrong_with_what_was_written(folder, capsys):

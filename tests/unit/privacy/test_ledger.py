@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.privacy import NeighboringRelation
+from fedlearn.privacy import NeighboringRelation, PrivacyUnit
+from fedlearn.privacy.accounts import GaussianRounds, epsilon_of, noise_multiplier_for
 from fedlearn.privacy.bookings import Booking, Publication, total
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.privacy.ledger_lines import LedgerDamaged
@@ -200,3 +201,161 @@ def test_shares_of_one_run_are_paid_in_parallel_and_runs_one_after_the_other(she
     assert total(booked).epsilon == 0.75 + 0.75 + 1.0
     replaced = NeighboringRelation.REPLACE
     assert total([asked(run=run, epsilon=1.0, relation=replaced) for run in ("one/0", "one/1")]).epsilon == 2.0
+
+
+# --- Gaussian mechanisms ----------------------------------------------------------------------------------------------
+
+
+def noisy(question="q", *, run="run", noise=1.0, rounds=1, rate=1.0, planned=0, **more):
+    mechanism = GaussianRounds(noise, rounds, rate)
+    given = {"relation": NeighboringRelation.ADD_REMOVE, "is_secure": True, "mechanism": mechanism, "planned": planned}
+    return Booking(question, run, "cnn", 1, 0.0, **given | more)
+
+
+def test_a_line_holds_the_parameters_of_a_mechanism_and_comes_back(shelf):
+    booking = noisy(noise=1.5, rate=0.1, planned=30, unit=PrivacyUnit.NODE)
+    Ledger(shelf, most=8.0, delta=1e-5).once(booking, lambda: b"sum", budget=8.0, delta=1e-5)
+    assert Ledger(shelf).entries()[0] == booking
+    assert b'"mechanism": {"noise_multiplier": 1.5, "rounds": 1, "sampling_rate": 0.1}' in shelf.lines
+
+
+def test_a_line_of_pure_epsilon_has_the_bytes_that_it_always_had(shelf):
+    Ledger(shelf).once(asked(), lambda: b"tree", budget=1.0)
+    line = shelf.lines.splitlines()[1].rpartition(b" ")[0]
+    assert line == (
+        b'{"about": "dp-forest", "epsilon": 1.0, "is_secure": true, "kind": "spent", "question": "q", '
+        b'"relation": "add or remove one record", "round_number": 1, "run": "run", "time": 0}'
+    )
+
+
+def spend(ledger, booking, *, budget=8.0, delta=1e-5):
+    return ledger.once(booking, lambda: b"sum", budget=budget, delta=delta)
+
+
+def count_of(ledger, one, most=100):
+    """Return how many rounds are answered before the first that is refused."""
+    for number in range(most):
+        try:
+            spend(ledger, one(number))
+        except BudgetExceeded:
+            return number
+    return most
+
+
+@pytest.mark.parametrize("planned", [0, 30])
+def test_a_calibrated_run_has_its_rounds_and_not_one_more(shelf, planned):
+    noise = noise_multiplier_for(8.0, delta=1e-5, rounds=30)
+    ledger = Ledger(shelf, most=8.0, delta=1e-5)
+    assert count_of(ledger, lambda number: noisy(str(number), noise=noise, planned=planned)) == 30
+    assert ledger.spent().epsilon == pytest.approx(8.0, rel=1e-9)
+    assert ledger.spent().delta == 1e-5
+
+
+def test_a_sampled_run_has_all_rounds_of_its_plan_and_nothing_comes_after_it(shelf):
+    ledger = Ledger(shelf, most=8.0, delta=1e-5)
+    sampled = {"noise": 0.9951, "rate": 0.2, "planned": 30}  # epsilon 8 by loss distributions
+    assert count_of(ledger, lambda number: noisy(str(number), **sampled)) == 30
+    with pytest.raises(BudgetExceeded):
+        spend(ledger, noisy("more", run="another", noise=50.0))
+
+
+def test_a_server_that_chooses_after_answers_gets_no_more_than_the_filter(shelf):
+    ledger = Ledger(shelf, most=8.0, delta=1e-5)
+    spent = []
+    for number in range(60):
+        one = noisy(str(number), run=f"run {number}", noise=2.0 + number % 7)
+        try:
+            spend(ledger, one)
+        except BudgetExceeded:
+            continue
+        spent.append(one.mechanism)
+    assert 7 < epsilon_of(spent, delta=1e-5) <= 8.0 * (1 + 1e-9)
+
+
+def test_the_budget_of_a_run_has_a_delta_of_its_own(shelf):
+    noise = noise_multiplier_for(2.0, delta=1e-3, rounds=3)
+    ledger = Ledger(shelf, most=8.0, delta=1e-6)
+    for number in range(3):
+        spend(ledger, noisy(str(number), noise=noise), budget=2.0, delta=1e-3)
+    with pytest.raises(BudgetExceeded):
+        spend(ledger, noisy("4", noise=noise), budget=2.0, delta=1e-3)
+
+
+def test_without_a_delta_no_gaussian_mechanism_is_answered(shelf):
+    with pytest.raises(BudgetExceeded):
+        Ledger(shelf, most=1e9).once(noisy(noise=1e6), never, budget=1e9, delta=1e-5)
+    with pytest.raises(BudgetExceeded):
+        Ledger(shelf, most=1e9, delta=1e-5).once(noisy(noise=1e6), never, budget=1e9)
+    assert not shelf.lines
+
+
+def test_pure_epsilons_and_gaussian_mechanisms_share_a_ceiling(shelf):
+    ledger = Ledger(shelf, most=8.0, delta=1e-5)
+    ledger.once(asked("tree", run="trees", epsilon=3.0), lambda: b"tree", budget=3.0)
+    noise = noise_multiplier_for(5.0, delta=1e-5, rounds=2)
+    spend(ledger, noisy("1", noise=noise))
+    assert ledger.covers(asked("small", run="trees", epsilon=0.5), budget=4.0)
+    spend(ledger, noisy("2", noise=noise))
+    assert not ledger.covers(asked("small", run="trees", epsilon=0.5), budget=4.0)
+    assert ledger.spent().epsilon == pytest.approx(8.0)
+    assert ledger.spent("trees").epsilon == 3.0
+    assert ledger.spent("trees").delta == 0
+
+
+def test_replaced_records_count_gaussian_mechanisms_with_half_the_noise(shelf):
+    ledger = Ledger(shelf, most=100.0, delta=1e-5)
+    spend(ledger, noisy("1", noise=4.0), budget=100.0)
+    ledger.once(asked("t", run="t", relation=NeighboringRelation.REPLACE), lambda: b"tree", budget=1.0)
+    assert ledger.spent().epsilon == pytest.approx(1.0 + epsilon_of([GaussianRounds(2.0, 1)], delta=1e-5))
+    assert ledger.spent().relation is NeighboringRelation.REPLACE
+
+
+def test_a_promise_to_nodes_beside_one_to_records_is_one_to_records(shelf):
+    ledger = Ledger(shelf, most=100.0, delta=1e-5)
+    spend(ledger, noisy("1", noise=4.0, unit=PrivacyUnit.NODE), budget=100.0)
+    assert ledger.spent().unit is PrivacyUnit.NODE
+    spend(ledger, noisy("2", noise=3.0, run="another"), budget=100.0)
+    assert ledger.spent().unit is PrivacyUnit.RECORD
+    both = [GaussianRounds(2.0, 1), GaussianRounds(3.0, 1)]
+    assert ledger.spent().epsilon == pytest.approx(epsilon_of(both, delta=1e-5))
+
+
+def test_a_sampled_plan_does_not_outlive_another_relation(shelf):
+    ledger = Ledger(shelf, most=100.0, delta=1e-5)
+    spend(ledger, noisy("1", noise=4.0, rate=0.1, planned=3), budget=100.0)
+    assert not ledger.covers(asked("t", run="t", relation=NeighboringRelation.REPLACE), budget=1.0)
+    assert ledger.covers(asked("t", run="t"), budget=1.0)
+
+
+def test_of_shares_of_a_run_the_one_with_most_rounds_counts(shelf):
+    ledger = Ledger(shelf, most=100.0, delta=1e-5)
+    for number, share in enumerate([0, 0, 1, 2]):
+        spend(ledger, noisy(str(number), noise=3.0, run=f"run/{share}"), budget=100.0)
+    assert ledger.spent().epsilon == pytest.approx(epsilon_of([GaussianRounds(3.0, 2)], delta=1e-5))
+    spend(ledger, noisy("other", noise=2.0, run="run/2"), budget=100.0)
+    everything = [GaussianRounds(3.0, 4), GaussianRounds(2.0, 1)]
+    assert ledger.spent().epsilon == pytest.approx(epsilon_of(everything, delta=1e-5)), "different noise adds up"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"mechanism": {"noise_multiplier": 0.0, "rounds": 1}},
+        {"mechanism": {"noise_multiplier": 1.0, "rounds": 0}},
+        {"mechanism": 3},
+        {"epsilon": 1.0, "mechanism": GaussianRounds(1.0, 1)},
+        {"planned": -1},
+        {"unit": "person"},
+    ],
+)
+def test_a_booking_of_no_mechanism_is_refused(more):
+    with pytest.raises((ValueError, TypeError)):
+        Booking(**{"question": "q", "run": "r", "about": "cnn", "round_number": 1, "epsilon": 0.0, "is_secure": True,
+                   "relation": NeighboringRelation.ADD_REMOVE} | more)  # fmt: skip
+
+
+def test_a_line_whose_noise_was_made_larger_is_named(shelf):
+    spend(Ledger(shelf, most=8.0, delta=1e-5), noisy(noise=1.5))
+    shelf.lines = shelf.lines.replace(b'"noise_multiplier": 1.5', b'"noise_multiplier": 9.5')
+    with pytest.raises(LedgerDamaged, match="line 2"):
+        Ledger(shelf).spent()

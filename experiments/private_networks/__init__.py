@@ -1,0 +1,1 @@
+"""Private networks: accounts, factorizations, noise."""

@@ -1,0 +1,155 @@
+"""Banded factorizations of prefix sums: their coefficients, sensitivities and errors.
+
+A model is the sum of the rounds' noisy sums x_1 + ... + x_t: a prefix sum. With a lower triangular C, the mechanism
+releases C x + z, z independent Gaussian, from which C^-1 (C x + z) = x + C^-1 z follows. The noise of a prefix sum is
+the row of A C^-1 z, A the matrix of ones on and below the diagonal: far less than that of independent noise, C = I. C
+has b
+*bands*, C[i, j] = 0 for i >= j + b, so that only b - 1 earlier rows of noise are kept.
+
+*Sensitivity.* A unit takes part in rounds at least ``separation`` >= b apart. Its columns of C then have no row in
+common, so they are orthogonal: with vectors of L2 norm <= 1 in the rounds j of a set J, C x changes by at most
+sqrt(sum over J of |C[:, j]|^2), whatever the vectors are, and may depend on earlier answers. The worst set J is found
+by dynamic programming over rounds.
+
+Source: Choquette-Choo et al. 2023 (arXiv:2306.08153), banded matrices and minimum separation; the square root of A
+cut to b bands: Kalinin, Lampert 2024 (arXiv:2405.13763).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Banded:
+    """A lower triangular matrix with few bands.
+
+    Parameters
+    ----------
+    rows : ndarray
+        (rounds, bands): ``rows[i, k]`` is C[i, i - k], 0 where i < k; the diagonal ``rows[:, 0]`` is above 0.
+
+    Raises
+    ------
+    ValueError
+        If the diagonal is not above 0, or a number is not finite.
+
+    Examples
+    --------
+    >>> square_root(4, 2).rows.tolist()
+    [[1.0, 0.0], [1.0, 0.5], [1.0, 0.5], [1.0, 0.5]]
+    """
+
+    rows: FloatArray
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a matrix that has no inverse."""
+        if self.rows.ndim != 2 or not self.rows.size or not np.isfinite(self.rows).all():
+            raise ValueError(f"rows of shape {self.rows.shape}: must be (rounds, bands), finite, and not empty")
+        if not (self.rows[:, 0] > 0).all():
+            raise ValueError("rows[:, 0]: the diagonal must be above 0")
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds."""
+        return len(self.rows)
+
+    @property
+    def bands(self) -> int:
+        """Number of bands; 1 is a diagonal matrix."""
+        return int(self.rows.shape[1])
+
+    def matrix(self) -> FloatArray:
+        """Return C, (rounds, rounds)."""
+        full = np.zeros((self.rounds, self.rounds))
+        for k in range(min(self.bands, self.rounds)):
+            at = np.arange(k, self.rounds)
+            full[at, at - k] = self.rows[at, k]
+        return full
+
+    def column_squares(self) -> FloatArray:
+        """Return the square of the L2 norm of each column, (rounds,)."""
+        squares = np.zeros(self.rounds)
+        for k in range(min(self.bands, self.rounds)):
+            squares[: self.rounds - k] += self.rows[k:, k] ** 2
+        return squares
+
+    def sensitivity(self, separation: int) -> float:
+        """Return the largest change of C x by one unit in the L2 norm, in clipping norms.
+
+        Parameters
+        ----------
+        separation : int
+            Smallest number of rounds from one participation to the next; at least the number of bands, or of rounds.
+
+        Raises
+        ------
+        ValueError
+            If the columns of two participations may have a row in common.
+
+        Examples
+        --------
+        >>> round(square_root(100, 4).sensitivity(16), 5)
+        3.22769
+        """
+        if separation < min(self.bands, self.rounds):
+            raise ValueError(f"separation = {separation}: must be at least the number of bands, {self.bands}")
+        squares = self.column_squares()
+        most = np.zeros(self.rounds + 1)  # most[t]: of participations in the first t rounds
+        for t in range(1, self.rounds + 1):
+            most[t] = max(most[t - 1], squares[t - 1] + most[max(t - separation, 0)])
+        return math.sqrt(float(most[-1]))
+
+    def error(self) -> float:
+        """Return the root mean square, over rounds, of the prefix sums' noise where z has deviation 1.
+
+        Examples
+        --------
+        >>> round(square_root(1000, 16).error(), 5)
+        5.11922
+        """
+        return math.sqrt(float((self._prefixes() ** 2).sum()) / self.rounds)
+
+    def _prefixes(self) -> FloatArray:
+        """Return numbers whose squares add up to those of A C^-1; where all rows are alike, column by column."""
+        if self._is_toeplitz():
+            first = np.zeros(self.rounds)  # first column of C^-1
+            first[0] = 1 / self.rows[0, 0]
+            for k in range(1, self.rounds):
+                reach = min(self.bands - 1, k)
+                first[k] = -(self.rows[-1, 1 : reach + 1] @ first[k - reach : k][::-1]) / self.rows[-1, 0]
+            return np.asarray(np.cumsum(first) * np.sqrt(np.arange(self.rounds, 0, -1)))
+        from scipy.linalg import solve_triangular
+
+        ones = np.tril(np.ones((self.rounds, self.rounds)))
+        return np.asarray(solve_triangular(self.matrix(), ones.T, lower=True, trans="T").T)
+
+    def _is_toeplitz(self) -> bool:
+        return all((self.rows[k:, k] == self.rows[-1, k]).all() for k in range(min(self.bands, self.rounds)))
+
+
+def independent(rounds: int) -> Banded:
+    """Return the identity: noise of each round is independent of all others."""
+    return square_root(rounds, 1)
+
+
+def square_root(rounds: int, bands: int) -> Banded:
+    """Return the square root of the matrix of prefix sums, cut to its first bands.
+
+    c_0 = 1, c_k = c_(k-1) (2 k - 1) / (2 k): the power series of (1 - x)^(-1/2).
+
+    >>> square_root(4, 4).rows[-1].tolist()
+    [1.0, 0.5, 0.375, 0.3125]
+    """
+    if not 1 <= bands <= rounds:
+        raise ValueError(f"bands = {bands}: must be from 1 to the number of rounds, {rounds}")
+    k = np.arange(1, bands)
+    coefficients = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+    return Banded(np.where(np.arange(rounds)[:, None] >= np.arange(bands), coefficients, 0.0))

@@ -1,0 +1,112 @@
+"""What noise costs by kind, before anything is run: sampling, no sampling, correlated noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+from fedlearn.privacy.accounts.calibration import noise_multiplier_for
+from fedlearn.privacy.accounts.epsilons import Accountant
+from fedlearn.privacy.factorization.banded import Banded, independent, square_root
+from fedlearn.privacy.factorization.optimum import MOST_ROUNDS, optimal
+
+SAMPLING = "sampling"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A way to add noise to the sums of a run, with its cost.
+
+    Parameters
+    ----------
+    name : str
+        The way, in words.
+    assumes : str
+        Participation that the promise assumes, in words.
+    noise_multiplier : float
+        Standard deviation of the noise that is drawn in each round, in clipping norms.
+    error : float
+        Root mean square, over rounds, of the noise in the sum of all rounds so far, in clipping norms.
+    """
+
+    name: str
+    assumes: str
+    noise_multiplier: float
+    error: float
+
+
+def most_separation(nodes: int, cohort: int, availability: float = 1.0) -> int:
+    """Return the largest number of rounds that a node can be asked to wait from one participation to its next.
+
+    While the nodes of the last s - 1 rounds wait, a cohort must be left among those that are there.
+
+    >>> most_separation(100, 20), most_separation(1000, 20, 0.5), most_separation(10, 8)
+    (5, 25, 1)
+    """
+    if not 1 <= cohort <= nodes or not 0 < availability <= 1:
+        raise ValueError(f"{cohort} of {nodes} nodes, availability {availability}: must be 1 to all, and in (0, 1]")
+    return max(int(nodes * availability / cohort + 1e-9), 1)
+
+
+def options(
+    epsilon: float,
+    delta: float,
+    *,
+    rounds: int,
+    units: int,
+    taken: int,
+    separation: int = 0,
+    availability: float = 1.0,
+    what: str = "nodes",
+) -> list[Option]:
+    """Return the ways to keep a promise, with the error of each, the smallest error first.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Promise of the whole run.
+    rounds : int
+        Number of rounds.
+    units, taken : int
+        Number of nodes, or of a node's records, and of those that take part in a round.
+    separation : int, default=0
+        Smallest number of rounds from one participation of a unit to its next; 0: `most_separation`; 1: none can be
+        asked to wait.
+    availability : float, default=1.0
+        Share of the units that are ready on average.
+    what : str, default="nodes"
+        Plural of the unit.
+
+    Examples
+    --------
+    >>> found = options(8.0, 1e-5, rounds=30, units=100, taken=100)
+    >>> [round(each.error, 2) for each in found if "Renyi" not in each.name]
+    [12.94, 12.94]
+    """
+    wait = min(separation or most_separation(units, taken, availability), rounds)
+    plain = independent(rounds).error()
+    every = noise_multiplier_for(epsilon, delta=delta, rounds=rounds)
+    secret = f"Poisson sampling of {what}, rate {taken / units:g}, secret"
+    spaced = f"each of the {what} waits {wait} rounds from one participation to its next"
+    found = [Option("no sampling", f"nothing: fixed cohorts, a quorum, {what} in every round", every, every * plain)]
+    for name, accountant in ((SAMPLING, "pld"), ("sampling, by Renyi divergences", "rdp")):
+        noise = noise_multiplier_for(
+            epsilon, delta=delta, rounds=rounds, sampling_rate=taken / units, accountant=cast(Accountant, accountant)
+        )
+        found.append(Option(name, secret, noise, noise * plain))
+    one = noise_multiplier_for(epsilon, delta=delta, rounds=1)
+    for matrix in (independent(rounds), best_factorization(rounds, wait)) if wait > 1 else ():
+        width = one * matrix.sensitivity(wait)
+        words = f"correlated noise, {matrix.bands} bands" if matrix.bands > 1 else "independent noise, waiting"
+        found.append(Option(words, spaced, width, width * matrix.error()))
+    return sorted(found, key=lambda option: option.error)
+
+
+def best_factorization(rounds: int, separation: int) -> Banded:
+    """Return the factorization of least error among those that a separation allows."""
+    most = min(separation, rounds)
+    make = optimal if rounds <= MOST_ROUNDS else square_root
+    tried = sorted({most, *(2**power for power in range(1, most.bit_length()))} - {1}) if most > 1 else []
+    found = [independent(rounds), *(make(rounds, bands) for bands in tried[-3:])]
+    return min(found, key=lambda each: math.prod((each.sensitivity(separation), each.error())))
