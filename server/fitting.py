@@ -14,6 +14,7 @@ from fedlearn.folding import STATE
 from fedlearn.folding.steps import load_step, steps_of
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
+from fedlearn.plugins import ALGORITHMS
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import State, UpdateKind
 from server.exchange import Exchange
@@ -73,6 +74,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             )  # fmt: skip
     load_mods(config.client.mods)
     _check_learner(config, strategy)
+    _check_algorithm(config)
     _check_steps(config, strategy)
     _check_downlink(config, kind)
     if not kind.is_averaged:
@@ -180,6 +182,16 @@ def _check_learner(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
         )  # fmt: skip
 
 
+def _check_algorithm(config: RunConfig) -> None:
+    """Refuse an algorithm without what goes with it, as where all settings are given but its own."""
+    for setting, value in ALGORITHMS.get(config.strategy.name, {}).items():
+        table, _, name = setting.partition(".")
+        if (given := getattr(getattr(config, table), name)) in ("", "none"):
+            raise SettingError(
+                setting, given, f"strategy {config.strategy.name!r} is nothing without it: use {value!r}"
+            )
+
+
 def _check_steps(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
     for spec in (*steps_of(config.strategy.steps), *strategy.steps):
         step = load_step(spec)
@@ -243,5 +255,5 @@ def _check_unaveraged(config: RunConfig, what: str) -> None:
 
 def _fitting(sent: UpdateKind, traits: Traits) -> str:
     """Return the strategies of the table that fit."""
-    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES}
+    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES if name not in ALGORITHMS}
     return " or ".join(repr(name) for name, kind in kinds.items() if sent in kind.accepts and kind.sums is traits.sums)

@@ -79,6 +79,8 @@ def _wants(
          "the server has no loss of a node to go by: use 'uniform'"),
         ("strategy.name", name, not is_sum and (strategy.accumulator != AVERAGE or strategy.reads_all_metrics),
          f"strategy {name!r} would need each report: use 'fedavg', 'fedavgm' or 'fedadam'"),
+        ("strategy.name", name, strategy.reads_reports,
+         f"strategy {name!r} needs more than the sum of the states: use 'fedavg', 'fedavgm' or 'fedadam'"),
         ("strategy.steps", config.strategy.steps, bool(steps or strategy.steps),
          "the server has no report of a node to change: use none; secure.clip bounds each entry"),
         ("gate.max_norm", config.gate.max_norm, config.gate.max_norm > 0,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 
+from client.counted import undo
 from client.discretion import Withheld, is_private, log, said_of
 from client.fits import learner_of
 from client.guards import guarded
@@ -17,6 +18,7 @@ from client.unsent import keep
 from client.unsent import why_not as unsent_why_not
 from client.visit import Visit
 from fedlearn import wire
+from fedlearn.words.cohort import At
 
 
 def ready(visit: Visit) -> Message:
@@ -70,9 +72,18 @@ def _why_not_published(visit: Visit) -> str:
 
 def round_over(visit: Visit) -> Message:
     """Note that a round is over for this node: rejected, late, refused or abandoned."""
-    why = str(wire.read_config(visit.content).get("why", ""))
-    if visit.config.is_secure:
-        with memory_at_home(visit):
+    told = wire.read_config(visit.content)
+    why = str(told.get("why", ""))
+    with memory_at_home(visit):
+        if visit.config.is_secure:
             forget_sum(visit)
+        if undo(visit.memory, At(_whole(told, "round_number"), _whole(told, "attempt"))):
+            visit.keep_memory()
     visit.status.keep(visit.context, active=False, told=why)
     return Message(RecordDict(), reply_to=visit.message)
+
+
+def _whole(record: ConfigRecord, key: str) -> int:
+    """Return a whole number that a server has sent; 0 where it has sent something else."""
+    value = record.get(key)
+    return value if isinstance(value, int) else 0

@@ -107,6 +107,7 @@ class ParcelPlan:
         Whether every node has weight one; else the weight is its number of examples.
     codec
         The chain by which the parcel travels, as in ``compression.codec``. The state travels by that of the settings.
+        ``"like-state"`` sends those entries of the parcel that are sent of the state (`fedlearn.compression.alike`).
     steps
         The fold steps that each node's parcel goes through before it is added, in this order.
     """
