@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flwr.app import ArrayRecord, Message, RecordDict
 
+from client.counted import book
 from client.discretion import is_private
+from client.fits import learner_of
 from client.learners.base import LocalFit
 from client.summing import masked_report
 from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.compression import Codec, Payload, load_codec, parcel_codec
+from fedlearn.compression.alike import LIKE_STATE, alike, encode_alike
 from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, per_run
 from fedlearn.flower import Record
+from fedlearn.folding import STATE
 from fedlearn.privacy.clipping import clipped
+from fedlearn.words.cohort import At
 from fedlearn.words.seeding import parcel_seed, report_seed
-from fedlearn.words.state import State, difference
+from fedlearn.words.state import Entries, Layout, State, Update, difference, layout_of
 
 RESIDUAL = "residual"  # what the node's codec has lost so far and still owes, in the node's memory
 BEFORE = "residual-before"  # the same before the round of this number, of a private node
@@ -82,12 +87,16 @@ def report(visit: Visit, answer: Answer, *, state: State) -> Message:
         arrays = clipped(arrays, config.privacy.clip)
     payload = _encoded(visit, arrays, seed=seed) if config.compression.codec != "identity" else arrays
     codecs = wire.wanted_parcels(visit.content)
+    sent: Update = {}
+    if (counted := getattr(learner_of(config), "counted", ())) or LIKE_STATE in codecs.values():
+        sent = _codec(config).decode(payload, layout=layout_of(arrays), seed=seed)  # as the server will read it
+        _book(visit, counted, answer.parcels, sent, state)
     about = wire.report_record(instruction, partition_id=visit.partition_id, seed=seed, sends=config.sends)
     records = {
         wire.ARRAYS: wire.pack_arrays(payload),
         **answer.others,
         **{
-            name: wire.pack_arrays(_encoded_parcel(name, arrays, codecs.get(name, "identity"), seed))
+            name: wire.pack_arrays(_encoded_parcel(name, arrays, codecs.get(name, "identity"), seed, sent))
             for name, arrays in answer.parcels.items()
         },
         wire.REPORT: about,
@@ -118,8 +127,28 @@ def _owed_before(visit: Visit) -> State:
     return memory.arrays.get(BEFORE, {})
 
 
-def _encoded_parcel(name: str, arrays: State, codec: str, seed: int) -> Payload:
+def _book(visit: Visit, counted: Sequence[str], parcels: Mapping[str, State], sent: Update, state: State) -> None:
+    """Keep what is sent of the change of the state, and of parcels that travel like it, as far as the learner asks."""
+    sums = {name: alike(parcels[name], sent) for name in counted if name in parcels}
+    layouts: dict[str, Layout] = {name: layout_of(parcels[name]) for name in sums}
+    if STATE in counted:
+        floats = {name: each for name, each in sent.items() if state[name].dtype.kind == "f"}
+        sums[STATE] = floats if visit.config.sends == "update" else _changes(floats, state)
+        layouts[STATE] = layout_of(state)
+    if sums:
+        instruction = visit.instruction
+        book(visit.memory, At(instruction.round_number, instruction.attempt), sums, layouts)
+
+
+def _changes(sent: Update, state: State) -> dict[str, Entries]:
+    base = alike(state, sent)
+    return {name: Entries(each.values - base[name].values, each.positions) for name, each in sent.items()}
+
+
+def _encoded_parcel(name: str, arrays: State, codec: str, seed: int, sent: Update) -> Payload:
     """Return what travels of a parcel, by the codec that the server asked for."""
+    if codec == LIKE_STATE:
+        return encode_alike(arrays, sent)
     return parcel_codec(codec).encode(arrays, seed=parcel_seed(seed, name))
 
 

@@ -124,6 +124,10 @@ class NodeBudget:
         """The largest loss of a record in this run."""
         return self._loss(self._config.privacy.epsilon).epsilon
 
+    def has_answered(self, round_number: int) -> bool:
+        """Return whether the node has published an answer in a round of this run."""
+        return self._ledger.has_answered(self._run, round_number)
+
     def why_not(self, round_number: int) -> str:
         """Return why the node has no answer in a round; empty where it has one, new or published before."""
         booking = self._booking("", round_number)
@@ -163,7 +167,11 @@ def run_of(config: RunConfig) -> str:
     Two runs that agree in them are one to the ledger: a run folder that was moved, a run that was submitted again.
     """
     divides = model_spec(config.model.name).is_planned  # its budget by the rounds
-    plain = config.model_dump(mode="json", include=MATTERS | {"rounds"} if divides else MATTERS)
+    matters = MATTERS | {"rounds"} if divides else MATTERS
+    if config.privacy.trust == "distributed":
+        # A share of noise goes by how many reports a sum has, and two sums of the same share would tell it apart.
+        matters = matters | {"rounds", "secure", "out"}
+    plain = config.model_dump(mode="json", include=matters)
     if config.protects_records:
         plain["fits"] = config.privacy.participations or config.rounds.total  # for which noise is calibrated
     else:  # the digests of runs that were begun before there were these settings

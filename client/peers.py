@@ -14,12 +14,17 @@ from fedlearn.secure.level import FEWEST
 from fedlearn.secure.policy import Demands
 from fedlearn.words.errors import UsageError
 
-PEERS, KEY, LEAST = "peers", "node-key", "least-peers"  # names in the config of a node
+PEERS, KEY, LEAST, COLLUDING = "peers", "node-key", "least-peers", "colluding-peers"  # names in the config of a node
 
 
 def lists_peers(visit: Visit) -> bool:
     """Return whether the owner of the node lists the nodes with which it sums: it then takes part in nothing else."""
     return PEERS in visit.context.node_config
+
+
+def colluders_of(visit: Visit) -> int:
+    """Return how many colluders a secure sum must stand, as the owner of the node says: none unless it says more."""
+    return int(visit.context.node_config.get(COLLUDING, 0))
 
 
 def key_of(visit: Visit) -> NodeKey | None:
@@ -31,15 +36,18 @@ def key_of(visit: Visit) -> NodeKey | None:
 def demands_of(visit: Visit) -> Demands:
     """Return what the node demands of a roster: a real node goes by no setting of the server's."""
     secure, config = visit.config.secure, visit.context.node_config
+    fewest = max(secure.group_size, FEWEST)
+    summed = visit.config.fewest_reports if visit.config.privacy.trust == "distributed" else 0
     if not visit.is_real:
-        return Demands(colluders=secure.colluders, security=secure.security)
+        return Demands(fewest=fewest, summed=summed, colluders=secure.colluders, security=secure.security)
     if PEERS not in config:
-        return Demands()
+        return Demands(fewest=fewest, summed=summed)
     try:
         peers = node_keys_in(_read(str(config[PEERS])))
     except ValueError as error:
         raise UsageError(f"--peers {config[PEERS]}: {error}") from None
-    return Demands(peers=peers, fewest=max(int(config.get(LEAST, FEWEST)), FEWEST))
+    fewest = max(int(config.get(LEAST, FEWEST)), fewest)
+    return Demands(peers=peers, fewest=fewest, summed=summed, colluders=colluders_of(visit))
 
 
 def _read(file: str) -> bytes:

@@ -10,7 +10,7 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``code-not-allowed`` | a setting or a message names an object that is in no table of ours, and may be code | yes |
 | ``noise-not-secure`` | noise would be seeded | yes |
 | ``sizes-not-public`` | the number of records would be published | yes |
-| ``trust-not-allowed`` | noise would be distributed, and the share of this node alone protects no record | yes |
+| ``trust-not-allowed`` | noise would be distributed, and no secure sum among listed peers hides this share | yes |
 | ``no-memory-folder`` | the run has personal layers, and the node no folder in which it could keep its own | yes |
 | ``sums-not-masked`` | the owner lists peers: the node takes part in secure sums alone | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
@@ -39,7 +39,7 @@ from typing import Any
 
 from flwr.app import MessageType
 
-from client.peers import lists_peers
+from client.peers import colluders_of, lists_peers
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
@@ -81,7 +81,7 @@ def refused(visit: Visit) -> str:
 
     What is public comes first, so that no other reason shows by taking its place.
     """
-    if visit.config.privacy.trust == "distributed" and visit.is_real:
+    if visit.config.privacy.trust == "distributed" and visit.is_real and not _hides_its_share(visit):
         return TRUST_NOT_ALLOWED
     if visit.config.training.personal and visit.is_real and not visit.context.node_config.get("memory"):
         return NO_MEMORY
@@ -102,6 +102,15 @@ def refused(visit: Visit) -> str:
     if kind == MessageType.EVALUATE and (model_spec(config.model.name).is_private or config.protects_records):
         return NOT_MEASURED
     return reason or ("" if policy is None or is_in(policy.hours, datetime.now()) else NOT_IN_THESE_HOURS)
+
+
+def _hides_its_share(visit: Visit) -> bool:
+    """Return whether the node's report is masked among peers that its owner lists: its noise may then be a share.
+
+    The noise must be calibrated without the shares of as many colluders as the owner expects.
+    """
+    secure = visit.config.secure
+    return secure.sums == "masked" and lists_peers(visit) and secure.colluders >= colluders_of(visit)
 
 
 def beyond(policy: Policy, config: RunConfig) -> str:

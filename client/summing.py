@@ -13,13 +13,17 @@ from client.peers import demands_of, key_of
 from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.folding.modular import MASKED
+from fedlearn.models.loaded import whole_numbers_of
 from fedlearn.secure import texts
+from fedlearn.secure.groups import drop_seed
+from fedlearn.secure.masks import Words
 from fedlearn.secure.messages import Delivered
 from fedlearn.secure.node import SecureNode
 from fedlearn.secure.packed import packed
 from fedlearn.secure.question import Question
 from fedlearn.secure.summands import Summands
 from fedlearn.words.errors import Refused
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.seeding import report_seed
 from fedlearn.words.state import State, difference, layout_of
 
@@ -59,6 +63,17 @@ def keys_of(visit: Visit) -> bytes:
         return texts.to_bytes(node.advertise(question))
 
 
+def shares_noise(visit: Visit) -> bool:
+    """Return whether a real node sends sums with a share of the noise alone, of which one sum may be made."""
+    return visit.is_real and visit.config.privacy.trust == "distributed"
+
+
+def has_joined(visit: Visit, round_number: int) -> bool:
+    """Return whether the node remembers that it has joined a secure sum of this round, or of a later one."""
+    with part_in(visit) as node:
+        return node.latest_round >= round_number
+
+
 def forget_sum(visit: Visit) -> None:
     """Forget the secrets of the attempt that is over for the node; a late notice costs it no later one."""
     with part_in(visit) as node:
@@ -83,14 +98,12 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
         If a change is not finite, a wanted metric was not measured, or the node must not answer in this attempt.
     """
     config, instruction = visit.config, visit.instruction
-    measured = {name: float(value) for name, value in record.items() if isinstance(value, int | float)}
-    examples = int(measured.get(wire.NUM_EXAMPLES, 0))
-    summands = Summands(config, layout_of(state), _metrics(visit))
-    vector = summands.encoded(
-        {name: difference(arrays[name], state[name]) for name in summands.summed}, measured, examples,
-        round_number=instruction.round_number, node=visit.partition_id,
-    )  # fmt: skip
-    bits = summands.fixed.modulus_bits
+    numbers = whole_numbers_of(config, layout_of(state))
+    if numbers is None:
+        (vector, bits), metrics = _fixed_point(visit, arrays, record, state), {}
+    else:  # what was spent follows from public settings, and leaves in the clear
+        vector, bits = numbers.encoded(arrays["sums"]), numbers.modulus_bits
+        metrics = {EPSILON.name: float(record[EPSILON.name])}
     is_masked = config.secure.sums == "masked"
     with part_in(visit) as node:  # without masks all else is done: those of a vector of no entries
         masked = node.mask(said_in(visit, Delivered), vector if is_masked else vector[:0], bits)
@@ -98,12 +111,28 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
     seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
     records = {
         wire.ARRAYS: wire.pack_arrays({MASKED: np.frombuffer(packed(values, bits), np.uint8)}),
-        wire.METRICS: wire.metrics_record({}, 1),
+        wire.METRICS: wire.metrics_record(metrics, 1),
         wire.REPORT: wire.report_record(instruction, partition_id=visit.partition_id, seed=seed, sends=config.sends),
     }
     content = flower.filled(RecordDict(), records)
     wire.seal(content)
     return Message(content, reply_to=visit.message)
+
+
+def _fixed_point(visit: Visit, arrays: State, record: Mapping[str, Any], state: State) -> tuple[Words, int]:
+    """Return the vector of a change, its weight and its metrics, and the bits of its modulus."""
+    config, instruction = visit.config, visit.instruction
+    measured = {name: float(value) for name, value in record.items() if isinstance(value, int | float)}
+    examples = int(measured.get(wire.NUM_EXAMPLES, 0))
+    with part_in(visit) as node:
+        nodes = node.nodes_of(Question(config.out, *instruction.at))
+    seed = drop_seed(nodes, seed=config.seed, at=instruction.at)
+    summands = Summands(config, layout_of(state), _metrics(visit), seed)
+    vector = summands.encoded(
+        {name: difference(arrays[name], state[name]) for name in summands.lengths}, measured, examples,
+        round_number=instruction.round_number, node=visit.partition_id,
+    )  # fmt: skip
+    return vector, summands.modulus_bits
 
 
 def _metrics(visit: Visit) -> list[str]:

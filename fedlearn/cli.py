@@ -14,6 +14,7 @@ import click
 import typer
 
 from fedlearn.commands.audit import audit
+from fedlearn.commands.check import check
 from fedlearn.commands.client import client
 from fedlearn.commands.keys import keys
 from fedlearn.commands.ledger import ledger
@@ -67,6 +68,7 @@ for _command in (
     server,
     client,
     keys,
+    check,
     plan,
     audit,
     ledger,

@@ -14,6 +14,7 @@ from fedlearn.folding import STATE
 from fedlearn.folding.steps import load_step, steps_of
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
+from fedlearn.plugins import ALGORITHMS
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import State, UpdateKind
 from server.exchange import Exchange
@@ -56,6 +57,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             f"use {_fitting(sent, traits)}",
         )  # fmt: skip
     strategy.check_sent(sent, config.compression)
+    strategy.check_cohort(config.largest_cohort)
     if strategy.sums is not traits.sums:
         does, instead = ("adds up trees", "'forest_union'") if strategy.sums else ("takes the mean of trees", "'relay'")
         is_made_of = "a sum" if traits.sums else "a mean"
@@ -73,6 +75,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             )  # fmt: skip
     load_mods(config.client.mods)
     _check_learner(config, strategy)
+    _check_algorithm(config)
     _check_steps(config, strategy)
     _check_downlink(config, kind)
     if not kind.is_averaged:
@@ -180,6 +183,16 @@ def _check_learner(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
         )  # fmt: skip
 
 
+def _check_algorithm(config: RunConfig) -> None:
+    """Refuse an algorithm without what goes with it, as where all settings are given but its own."""
+    for setting, value in ALGORITHMS.get(config.strategy.name, {}).items():
+        table, _, name = setting.partition(".")
+        if (given := getattr(getattr(config, table), name)) in ("", "none"):
+            raise SettingError(
+                setting, given, f"strategy {config.strategy.name!r} is nothing without it: use {value!r}"
+            )
+
+
 def _check_steps(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
     for spec in (*steps_of(config.strategy.steps), *strategy.steps):
         step = load_step(spec)
@@ -206,19 +219,22 @@ def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:
 
 
 def check_trust(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse noise that is distributed where it would have to protect somebody."""
+    """Refuse distributed noise where nothing hides what one node sends, but for studies with seeded noise."""
     if config.privacy.trust != "distributed" or not model_spec(config.model.name).sums:
+        return
+    if config.secure.sums == "masked":
         return
     if not is_virtual:
         raise SettingError(
             "privacy.trust", "distributed",
-            "what one node sends would have a share of the noise only, and there is no secure aggregation yet that "
-            "hides it: use 'local'; 'distributed' is for simulations",
+            "what one node sends has a share of the noise only, and nothing hides it: use secure.sums = 'masked', or "
+            "'local'",
         )  # fmt: skip
     if config.privacy.noise != "seeded":
         raise SettingError(
             "privacy.noise", config.privacy.noise,
-            "shares of distributed noise are seeded, as without secure aggregation they protect nobody: use 'seeded'",
+            "shares of noise protect nobody where the server sees what each node sends: use secure.sums = 'masked', or "
+            "'seeded' for a study",
         )  # fmt: skip
 
 
@@ -240,5 +256,5 @@ def _check_unaveraged(config: RunConfig, what: str) -> None:
 
 def _fitting(sent: UpdateKind, traits: Traits) -> str:
     """Return the strategies of the table that fit."""
-    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES}
+    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES if name not in ALGORITHMS}
     return " or ".join(repr(name) for name, kind in kinds.items() if sent in kind.accepts and kind.sums is traits.sums)

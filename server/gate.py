@@ -54,6 +54,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 
 from fedlearn import wire
 from fedlearn.compression import load_codec, parcel_codec
+from fedlearn.compression.alike import LIKE_STATE, decode_alike
 from fedlearn.config import from_flower
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
@@ -98,7 +99,9 @@ class ReportGate:
         self._sends = Sends(config.sends)
         self._codec = load_codec(config.compression)
         self._parcels = {
-            name: (parcel, parcel_codec(parcel.codec)) for name, parcel in plan.parcels.items() if name != STATE
+            name: (parcel, None if parcel.codec == LIKE_STATE else parcel_codec(parcel.codec))
+            for name, parcel in plan.parcels.items()
+            if name != STATE
         }
         self._beside = None if plan.typical is None else Limits(plan.typical, plan.cohort, config.gate)
         self._downlink = Downlink.of(config, layout=plan.layout)
@@ -160,28 +163,31 @@ class ReportGate:
             allowed = f"from 1 to {self._most_examples}"
             raise Refused("wrong-count", f"{num_examples} examples, allowed are {allowed}")
         if self._plan.kind.is_averaged:
-            update, norm = self._update(content, sent)
+            update, norm = self._update(content, member, sent)
         else:
             update, norm = self._members(content), 0.0
-        parcels = {STATE: update, **self._others(content, member)}
+        parcels = {STATE: update, **self._others(content, member, update)}
         if member.position in self._seen:
             raise Refused("duplicate", f"node {member.node_id} has already reported")
         self._seen.add(member.position)
         return num_examples, norm, parcels
 
-    def _others(self, content: RecordDict, member: Member) -> dict[str, Update]:
+    def _others(self, content: RecordDict, member: Member, state: Update) -> dict[str, Update]:
         """Return the parcels beside the state: exactly those that were asked for, each in its layout, finite."""
         came = wire.parcels_of(content)
         if came.keys() != self._parcels.keys():
             raise Refused("wrong-parcels", f"came {sorted(came)}, expected {sorted(self._parcels)}")
         updates = {}
         for name, (plan, codec) in self._parcels.items():
-            seed = parcel_seed(self._seed_of(member), name)
-            updates[name] = codec.decode(wire.unpack_arrays(came[name]), layout=plan.layout, seed=seed)
+            seed, payload = parcel_seed(self._seed_of(member), name), wire.unpack_arrays(came[name])
+            if codec is None:
+                updates[name] = decode_alike(payload, layout=plan.layout, sent=state)
+            else:
+                updates[name] = codec.decode(payload, layout=plan.layout, seed=seed)
             _norm(updates[name])
         return updates
 
-    def _update(self, content: RecordDict, sent: RecordDict) -> tuple[Update, float]:
+    def _update(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[Update, float]:
         """Return the sent entries of the state, all finite, and the L2 norm of the change that they make."""
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
         if self._config.protects_nodes:

@@ -12,9 +12,8 @@ from flwr.app import Message, RecordDict
 
 from fedlearn import wire
 from fedlearn.folding import FoldPlan, Verdict
-from fedlearn.folding.modular import MASKED
+from fedlearn.folding.modular import MASKED, sum_name
 from fedlearn.secure.packed import unpacked
-from fedlearn.secure.summands import fixed_point_of
 from fedlearn.words.cohort import Member
 from fedlearn.words.errors import Refused
 from fedlearn.words.state import Entries, Update
@@ -27,26 +26,28 @@ class MaskedGate(ReportGate):
     Parameters
     ----------
     plan
-        Its layout has the one array `MASKED`, and its settings give the modulus.
+        Its layout has an array for each sum (`sum_name`), and `masked` says how reports are read.
     """
 
     def __init__(self, plan: FoldPlan) -> None:
         super().__init__(plan)
         self._most_examples = 1  # a node says nothing of itself in the clear
-        self._count = plan.layout[MASKED].size
-        self._bits = fixed_point_of(self._config).modulus_bits
+        assert plan.masked is not None
+        self._sums, self._masked = plan.layout, plan.masked
 
     def check(self, reply: Message, member: Member, sent: RecordDict) -> Verdict:
         """Return the verdict on what came from `member`: nothing is known of it but that it came."""
         verdict = super().check(reply, member, sent)
         return replace(verdict, report=verdict.report._replace(num_examples=0)) if verdict.parcels else verdict
 
-    def _update(self, content: RecordDict, sent: RecordDict) -> tuple[Update, float]:
-        """Return the masked vector of a report, and 0 for the norm that is not known."""
+    def _update(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[Update, float]:
+        """Return the masked vector of a report, by the name of its sum, and 0 for the norm that is not known."""
         arrays = wire.unpack_arrays(wire.state_record(content))
         if list(arrays) != [MASKED]:
             raise Refused("wrong-names", f"arrays {sorted(arrays)}, expected {MASKED!r}")
         packed = arrays[MASKED]
         if packed.dtype != "uint8" or packed.ndim != 1:
             raise Refused("wrong-dtype", f"{MASKED} has dtype {packed.dtype} and {packed.ndim} dimensions: not bytes")
-        return {MASKED: Entries(unpacked(packed.tobytes(), self._count, self._bits))}, 0.0
+        groups = self._masked.groups
+        name = sum_name(groups[member.position] if groups else None)
+        return {name: Entries(unpacked(packed.tobytes(), self._sums[name].size, self._masked.bits))}, 0.0

@@ -63,7 +63,7 @@ def _wants(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> l
          "nodes clip and send their change: use 'update'"),
         ("strategy.weighting", config.strategy.weighting, config.strategy.weighting != "uniform",
          "a weight by examples would make one node's share larger: use 'uniform'"),
-        ("strategy.name", name, strategy.accumulator != AVERAGE or strategy.reads_all_metrics,
+        ("strategy.name", name, strategy.accumulator != AVERAGE or strategy.reads_reports or strategy.reads_all_metrics,
          f"strategy {name!r} reads each report: use 'fedavg', 'fedavgm' or 'fedadam'"),
         ("strategy.name", name, bool(strategy.learner),
          "what its nodes send beside the state has no noise: use 'fedavg'"),

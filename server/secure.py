@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fedlearn.config import RunConfig
 from fedlearn.folding.steps import steps_of
 from fedlearn.models.loaded import Traits
+from fedlearn.runs.log import EventTail
+from fedlearn.secure.groups import coverage, groups_of, level_within, standing
 from fedlearn.secure.level import Chosen, chosen
+from fedlearn.secure.summands import dropping
+from fedlearn.words.cohort import At
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import Combine
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import UpdateKind
 from strategies.base import RoundStrategy
+from strategies.fedavg import SPATIAL
 
 AVERAGE = "strategies.masked_mean:MaskedSum"  # the accumulator of strategies that need no more than a sum
 
@@ -24,8 +31,21 @@ def check_secure(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]
     for setting, value, is_wrong, why in _wants(config, traits, strategy, is_virtual):
         if is_wrong:
             raise SettingError(setting, value, f"with secure sums {why}")
+    dropping(config)
     for nodes in {config.fewest_ready, config.largest_cohort}:
-        level_of(config, nodes)
+        if nodes < config.secure.group_size:
+            raise SettingError(
+                "secure.group_size", config.secure.group_size,
+                f"a cohort of {nodes} nodes has no group of so many: use smaller groups, or a larger rounds.cohort",
+            )  # fmt: skip
+        for group in groups_in(config, range(nodes), At(1, 1)):
+            level_of(config, len(group))
+    if config.secure.coverage > (expected := coverage_of(config)):
+        raise SettingError(
+            "secure.coverage", config.secure.coverage,
+            f"the groups of a full cohort are expected to send {expected:.3f} of the entries: use a larger keep ratio, "
+            "smaller groups, a larger rounds.cohort, or a lower coverage",
+        )  # fmt: skip
 
 
 def _wants(
@@ -33,24 +53,34 @@ def _wants(
 ) -> list[tuple[str, object, bool, str]]:
     """Return (setting, value, whether it is wrong, why) of all that a secure sum cannot have."""
     rounds, name = config.rounds, config.strategy.name
+    is_sum = traits.update_kind is UpdateKind.SUMS
     steps = steps_of(config.strategy.steps)
     return [
         ("secure.sums", "unmasked", config.secure.sums == "unmasked" and not is_virtual,
          "without masks a server sees each report: use 'masked'; 'unmasked' is for simulations"),
-        ("model.name", config.model.name, traits.update_kind is not UpdateKind.DENSE,
-         "changes are added up, and this model has none: use a torch module"),
-        ("model.name", config.model.name, traits.is_private,
-         "nodes that pay for what they publish have no place yet: use secure.sums = 'off'"),
-        ("compression.codec", config.compression.codec, config.compression.codec != "identity",
-         "reports are fixed-point numbers of secure.bits: use 'identity'"),
+        ("model.name", config.model.name, traits.update_kind not in (UpdateKind.DENSE, UpdateKind.SUMS),
+         "changes or sums are added up, and this model has neither: use a torch module, or 'dp-boosting'"),
+        ("model.name", config.model.name, traits.is_private and not is_sum,
+         "nodes that pay for a change have no place yet: use secure.sums = 'off'"),
+        ("secure.group_size", config.secure.group_size, is_sum and config.secure.group_size > 0,
+         "the noise of these sums is that of one sum, and each group would need as much: use 0"),
+        ("privacy.public_sizes", config.privacy.public_sizes, is_sum and config.privacy.public_sizes,
+         "no node tells its number of records: use false"),
+        ("compression.codec", config.compression.codec,
+         config.compression.codec != "identity" and not config.secure.group_size,
+         "all nodes of a sum send the same entries: use 'identity', or 'drop' with secure.group_size"),
+        ("strategy.options.decoder", "spatial", getattr(strategy, "decoder", "") == SPATIAL,
+         "all nodes of a group send the same entries, and it takes them for independent: use 'survivors'"),
         ("rounds.schedule", rounds.schedule, rounds.schedule != "synchronous",
          "all nodes of a sum must be there together: use 'synchronous'"),
         ("rounds.store_every", rounds.store_every, rounds.store_every > 1 and not is_virtual,
          "a resume must not go back behind a sum that nodes were asked for: use 1"),
         ("rounds.selector", rounds.selector, rounds.selector != "uniform",
          "the server has no loss of a node to go by: use 'uniform'"),
-        ("strategy.name", name, strategy.accumulator != AVERAGE or strategy.reads_all_metrics,
+        ("strategy.name", name, not is_sum and (strategy.accumulator != AVERAGE or strategy.reads_all_metrics),
          f"strategy {name!r} would need each report: use 'fedavg', 'fedavgm' or 'fedadam'"),
+        ("strategy.name", name, strategy.reads_reports,
+         f"strategy {name!r} needs more than the sum of the states: use 'fedavg', 'fedavgm' or 'fedadam'"),
         ("strategy.steps", config.strategy.steps, bool(steps or strategy.steps),
          "the server has no report of a node to change: use none; secure.clip bounds each entry"),
         ("gate.max_norm", config.gate.max_norm, config.gate.max_norm > 0,
@@ -62,8 +92,14 @@ def _wants(
     ]  # fmt: skip
 
 
+def groups_in(config: RunConfig, nodes: Sequence[int], at: At) -> list[tuple[int, ...]]:
+    """Return the partition ids of each secure sum of an attempt: of all nodes, or of each group of them."""
+    size = config.secure.group_size
+    return groups_of(nodes, size=size, seed=config.seed, at=at) if size else [tuple(sorted(nodes))]
+
+
 def level_of(config: RunConfig, nodes: int) -> Chosen:
-    """Return the graph's neighbors and threshold for a cohort of so many nodes.
+    """Return neighbors and threshold of a secure sum of so many nodes: of a cohort, or of a group.
 
     Raises
     ------
@@ -71,7 +107,19 @@ def level_of(config: RunConfig, nodes: int) -> Chosen:
         If none is secure, with what to change.
     """
     secure = config.secure
+    if secure.group_size:
+        level = level_within(nodes, colluders=secure.colluders)
+        return Chosen(level, nodes - max(level.threshold + 1, level.signers))
     return chosen(nodes, colluders=secure.colluders, dropouts=secure.dropouts, security=secure.security)
+
+
+def coverage_of(config: RunConfig) -> float:
+    """Return the expected share of entries that at least one group of a full cohort sends, in (0, 1]."""
+    stage, size = dropping(config), config.secure.group_size
+    if stage is None or not size:
+        return 1.0
+    stands = standing(level_within(size, colluders=config.secure.colluders), config.secure.dropouts)
+    return coverage(stage.keep_ratio, groups=config.largest_cohort // size, standing=stands)
 
 
 def summed_metrics(metrics: Metrics) -> list[str]:
@@ -85,8 +133,33 @@ def secure_notice(config: RunConfig) -> str:
         return ""
     if config.secure.sums == "unmasked":
         return "secure.sums = unmasked: fixed-point sums without masks, as for a study: protects nobody"
-    level = level_of(config, config.largest_cohort)
     return (
-        f"secure sums, {level}; against an honest-but-curious server only, as nodes' keys are not signed; without noise"
-        " a sum protects no record from what the sum itself tells"
+        f"secure sums, {_level_in_words(config)}; against an honest-but-curious server, and against an active one only "
+        "where nodes list one another as peers (fedlearn client --peers); without noise a sum protects no record from "
+        "what the sum itself tells"
     )
+
+
+def _level_in_words(config: RunConfig) -> str:
+    size = config.secure.group_size
+    if not size:
+        return str(level_of(config, config.largest_cohort))
+    groups, share = config.largest_cohort // size, coverage_of(config)
+    said = f"the server learns the sum of each of {groups} groups of {size} nodes or more, {level_of(config, size)}"
+    return said + (f"; in a round the groups are expected to send {share:.3f} of the entries" if share < 1 else "")
+
+
+def summed_in(events: Path) -> dict[str, object]:
+    """Return what came of the secure sums of a run, from its log: how many were asked for, of how many reports.
+
+    ``own_keys`` says whether all nodes have signed with keys of their own, as only those do that list their peers: a
+    roster in which another stands such a node refuses.
+    """
+    asked, skipped = {}, 0
+    for event in EventTail(events).read():
+        if event["event"] == "unmasking":
+            asked[event.get("round")] = event
+        skipped += event["event"] == "skipped"
+    nodes = [int(event.get("nodes", 0)) for event in asked.values()]
+    own = bool(asked) and all(event.get("own_keys") == event.get("of") for event in asked.values())
+    return {"asked": len(asked), "skipped": skipped, "fewest": min(nodes, default=0), "own_keys": own}

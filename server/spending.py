@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from fedlearn.privacy import PrivacySpent
 
 LOCAL, DISTRIBUTED = "local noise", "distributed noise"
-UNSEEN = "distributed noise: as private as it says only under secure aggregation, which this run has not"
+UNSEEN = "distributed noise: as private as it says only under secure sums, which this run has not"
+SUMMED = "distributed noise: as private as it says where nobody sees less than a sum of {fewest} reports{colluders}"
 MEASURED = "test rows are measured exactly, and no epsilon counts that"
 UNMEASURED = (
     "nothing is evaluated: no budget pays for exact measures of private test rows; the table's file may name public "
@@ -79,10 +80,20 @@ def notices_of(config: RunConfig, *, test_is_public: bool) -> list[str]:
     from fedlearn.privacy import seeded_noise
 
     found = [] if promised(config).is_secure else [seeded_noise(0).notice]
-    found += [UNSEEN] * (trust_of(config) == DISTRIBUTED)
+    if trust_of(config) == DISTRIBUTED:
+        found.append(_seen_of(config))
     if config.evaluation.where != "none":
         return found + [MEASURED] * (not test_is_public)
     return found + [UNMEASURED] * _hides_rows(config, test_is_public=test_is_public)
+
+
+def _seen_of(config: RunConfig) -> str:
+    """Return what distributed noise presupposes: who sees no less than which sum."""
+    if config.secure.sums != "masked":
+        return UNSEEN
+    colluders = config.secure.colluders
+    beside = f", of which {colluders} nodes may tell their own noise" if colluders else ""
+    return SUMMED.format(fewest=config.fewest_reports, colluders=beside)
 
 
 def cost_of_initial(config: RunConfig, columns: Metrics) -> str:

@@ -20,6 +20,7 @@ from fedlearn.words.metric import VIRTUAL_SECONDS
 from fedlearn.words.metrics import COUNTS_IN
 from fedlearn.words.state import Layout, State
 from server.run import ServerRun
+from server.secure import summed_in
 from server.spending import assumed, notices_of, promised, spent_by_partition, trust_of
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
@@ -48,6 +49,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             **_of_nodes(run),
             **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
             **({"notices": list(run.notes)} if run.notes else {}),
+            **_secure(run),
             **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
             "metrics": history.metrics.to_plain(),
             "rounds": len(history.rounds),
@@ -132,6 +134,14 @@ def _privacy(run: ServerRun) -> dict[str, object]:
         "noise": "secure" if most.is_secure else "seeded",
         "noise_notice": "",
     }
+
+
+def _secure(run: ServerRun) -> dict[str, object]:
+    """Return what came of masked sums; empty without."""
+    if run.config.secure.sums != "masked":
+        return {}
+    run.events.flush()
+    return {"secure": summed_in(run.store.folder / EVENTS)}
 
 
 def _spent_by_strategy(run: ServerRun) -> dict[str, object]:

@@ -21,6 +21,7 @@ from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
 from fedlearn.compression import Codec, parcel_codec
+from fedlearn.compression.alike import LIKE_STATE, decode_alike
 from fedlearn.compression.identity import Identity
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.flower import Record, aggregate_metricrecords
@@ -107,7 +108,9 @@ class RoundStrategy(Strategy, Generic[A]):
     takes_stale: ClassVar[bool] = False  # whether it may get changes of earlier states, and two of one node in a turn
     sums: ClassVar[bool] = False  # of ensembles: whether members are added up; else their mean counts
 
+    reads_reports: ClassVar[bool] = False  # whether a sum of the states alone is too little, as a secure sum is
     steps: tuple[StepSpec, ...] = ()  # what each node's update goes through before it is added up
+    laws: ClassVar[tuple[str, ...]] = ()  # which it claims to keep (`fedlearn.algorithms.conformance`)
     metrics: tuple[Metric, ...] = ()  # what `next_state` measures: further columns of the run's table
     reads_all_metrics: ClassVar[bool] = False  # whether `Turn.reports` are to hold all that nodes have measured
     learner: ClassVar[str] = ""  # the learner that its nodes must have, as in training.learner; empty for any
@@ -118,8 +121,16 @@ class RoundStrategy(Strategy, Generic[A]):
         self.sends = sends
         self._state: State = {}
 
+    @property
+    def fewest_reports(self) -> int:
+        """The number of reports below which no round is committed, whatever the quorum."""
+        return 1
+
     def check_sent(self, sent: UpdateKind, compression: CompressionSettings) -> None:
         """Raise SettingError, before the first round, where its options do not go with what nodes will send."""
+
+    def check_cohort(self, cohort: int) -> None:
+        """Raise SettingError, before the first round, where a cohort of so many nodes is too small for the strategy."""
 
     @abstractmethod
     def next_state(self, turn: Turn[A]) -> Step:
@@ -171,8 +182,9 @@ class RoundStrategy(Strategy, Generic[A]):
         sums = {name: fold.empty() for name, fold in folds.items()}
         for reply in answered:
             num_examples = wire.read_num_examples(reply.content)
+            sent = self.read(reply.content, layout)
             for name, fold in folds.items():
-                update = self.read(reply.content, layout) if name == STATE else _read_parcel(reply, name, plans[name])
+                update = sent if name == STATE else _read_parcel(reply, name, plans[name], sent)
                 sums[name].add([fold.part(num_examples, update)])
         total = cast(A, sums.pop(STATE))
         step = self.next_state(Turn(self._state, total, self.sends, sums, At(server_round, 1), clients=len(answered)))
@@ -197,10 +209,12 @@ class RoundStrategy(Strategy, Generic[A]):
         """Log nothing: the run's settings are stored with the run."""
 
 
-def _read_parcel(reply: Message, name: str, plan: ParcelPlan) -> Update:
+def _read_parcel(reply: Message, name: str, plan: ParcelPlan, sent: Update) -> Update:
     record = wire.parcels_of(reply.content).get(name)
     if record is None:
         raise Refused("wrong-parcels", f"{name!r} is missing")
+    if plan.codec == LIKE_STATE:
+        return decode_alike(wire.unpack_arrays(record), layout=plan.layout, sent=sent)
     seed = parcel_seed(wire.read_seed(reply.content), name)
     codec: Codec = parcel_codec(plan.codec)
     return codec.decode(wire.unpack_arrays(record), layout=plan.layout, seed=seed)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -49,6 +49,7 @@ class FedAvg(RoundStrategy[MaskedSum]):
     """
 
     takes_stale = True
+    laws: ClassVar[tuple[str, ...]] = ("walk", "unequal steps", "momentum", "one node", "nodes alike")
 
     def __init__(self, *, decoder: Decoder = SURVIVORS, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)
@@ -175,6 +176,8 @@ class FedAvgM(ServerOptimizer):
     1.0
     """
 
+    laws = ("walk", "unequal steps", "momentum")
+
     def __init__(
         self,
         *,
@@ -214,6 +217,8 @@ class FedAdam(ServerOptimizer):
     >>> FedAdam(beta2=0.9).tau
     0.001
     """
+
+    laws = ("walk", "unequal steps", "momentum")
 
     def __init__(
         self,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 
+from client.counted import undo
 from client.discretion import Withheld, is_private, log, said_of
 from client.fits import learner_of
 from client.guards import guarded
 from client.ledger import NodeBudget
 from client.memory_file import memory_at_home
 from client.node import examples_of
-from client.summing import forget_sum, keys_of
+from client.summing import forget_sum, has_joined, keys_of, shares_noise
 from client.unsent import keep
 from client.unsent import why_not as unsent_why_not
 from client.visit import Visit
 from fedlearn import wire
+from fedlearn.words.cohort import At
 
 
 def ready(visit: Visit) -> Message:
@@ -60,16 +62,28 @@ def _why_not_published(visit: Visit) -> str:
     """Return why a node of a private model has no answer in the round that is being selected."""
     asked = int(wire.read_config(visit.content).get("round_number", 1))  # type: ignore[arg-type]
     try:
-        return NodeBudget.of_round(visit, asked).why_not(asked)
+        budget = NodeBudget.of_round(visit, asked)
+        if shares_noise(visit) and budget.has_answered(asked) and not has_joined(visit, asked):
+            return "its memory of the secure sum of this round is lost, and its share of noise was sent in one"
+        return budget.why_not(asked)
     except Withheld as refusal:
         return str(refusal)
 
 
 def round_over(visit: Visit) -> Message:
     """Note that a round is over for this node: rejected, late, refused or abandoned."""
-    why = str(wire.read_config(visit.content).get("why", ""))
-    if visit.config.is_secure:
-        with memory_at_home(visit):
+    told = wire.read_config(visit.content)
+    why = str(told.get("why", ""))
+    with memory_at_home(visit):
+        if visit.config.is_secure:
             forget_sum(visit)
+        if undo(visit.memory, At(_whole(told, "round_number"), _whole(told, "attempt"))):
+            visit.keep_memory()
     visit.status.keep(visit.context, active=False, told=why)
     return Message(RecordDict(), reply_to=visit.message)
+
+
+def _whole(record: ConfigRecord, key: str) -> int:
+    """Return a whole number that a server has sent; 0 where it has sent something else."""
+    value = record.get(key)
+    return value if isinstance(value, int) else 0

@@ -10,6 +10,7 @@ from flwr.app import Message, RecordDict
 
 from client.answer import Answer, report
 from client.apart import is_apart, kept_apart, own_state
+from client.counted import undo_from
 from client.discretion import is_private
 from client.downlink import state_in
 from client.fits import fits_of, learner_of, why_not_stacked
@@ -66,6 +67,7 @@ def _learned(visit: Visit, state: State, content: RecordDict, made: LocalFit | N
 
 def task_of(visit: Visit, content: RecordDict) -> LocalTask:
     """Return what the records of a message ask the node to do."""
+    undo_from(visit.memory, visit.instruction.round_number)
     rows, passes = examples_of(visit), visit.config.training.passes
     limits = (round(passes * len(rows)) if passes else None, wire.most_examples(content))
     return LocalTask(

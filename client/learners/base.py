@@ -88,6 +88,11 @@ class Learner(Protocol):
     far. The node then keeps a ledger, by `cost`, and says nothing else of its examples: no other metric, no
     number of examples, no evaluation, no text of an error."""
 
+    counted: ClassVar[tuple[str, ...]] = ()
+    """Names of parcels, or ``"state"`` for the change of the state: ``task.memory.arrays[name]`` is the sum of what the
+    node has sent under this name, entry by entry, and of what the server has counted. A report that was late, refused
+    or of an abandoned attempt is taken out of it (`client.counted`)."""
+
     @classmethod
     def from_settings(cls, model: Any, config: RunConfig) -> Self:
         """Return the learner of a run; `model` is what its own kind of models is."""

@@ -108,7 +108,8 @@ class SGD(Learner):
     def why_not_stacked(self, examples: Examples) -> str:
         """Return why nodes cannot be trained in one computation; empty if they can, as a try on examples shows."""
         kind = type(self)
-        if kind.fit is not SGD.fit or kind.step_for is not SGD.step_for or not (kind is SGD or kind.can_stack):
+        own = (kind.fit, kind.step_for, kind.loss) != (SGD.fit, SGD.step_for, SGD.loss)
+        if own or not (kind is SGD or kind.can_stack):
             return f"{kind.__name__} changes how a node is trained, and does not say can_stack = True"
         if self.model.padding is not None:
             return "its module takes an attention_mask"
@@ -197,17 +198,20 @@ class SGD(Learner):
         It is called once a fit, after the state was loaded. Inputs and targets are as `model` makes them; a step
         changes the parameters of `model` in place.
         """
-        objective, outputs_of = self.model.objective, self.model.outputs
         parameters: list[Tensor] = list(self.model.parameters)
         change = self.change_for(parameters, task)
 
         def step(inputs: Tensor, targets: Tensor) -> Tensor:
-            loss = objective.loss(outputs_of(inputs), targets)
+            loss = self.loss(inputs, targets, task)
             gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
             change([each.to_dense() if each.is_sparse else each for each in gradients])
             return loss.detach()
 
         return step
+
+    def loss(self, inputs: Tensor, targets: Tensor, task: LocalTask) -> Tensor:
+        """Return the mean loss of a batch, of which a step takes the gradient; by default that of the objective."""
+        return self.model.objective.loss(self.model.outputs(inputs), targets)
 
     def change_for(self, parameters: list[Tensor], task: LocalTask) -> Update:
         """Return the function that changes parameters by the gradients of a step: clipping, decay, pull, optimizer.

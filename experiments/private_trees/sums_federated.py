@@ -1,4 +1,4 @@
-"""One model of sums over many nodes, beside the same model in one place: local noise and distributed noise.
+"""One model of sums over many nodes, beside the same model in one place: local and distributed noise, secure sums.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.sums_federated --out runs/sums.csv [--task california]
 
@@ -47,6 +47,7 @@ from fedlearn.words.seeding import rng_for
 
 CLIENTS = (25, 100)
 CHOOSES = "chooses, in one place"
+MASKED = "distributed, under secure sums"
 FOLDS = 10
 
 
@@ -56,7 +57,7 @@ class Cell:
 
     task: str
     model: str
-    trust: str  # local, distributed; or CHOOSES, the estimator of `fedlearn.private_trees` in one place
+    trust: str  # local, distributed, MASKED; or CHOOSES, the estimator of `fedlearn.private_trees` in one place
     clients: int
     epsilon: float
     seed: int
@@ -69,7 +70,8 @@ class Cell:
             "data.dataset": self.task,
             "clients": self.clients,
             "privacy.epsilon": self.epsilon,
-            "privacy.trust": self.trust,
+            "privacy.trust": "distributed" if self.trust == MASKED else self.trust,
+            "secure.sums": "masked" if self.trust == MASKED else "off",
             "privacy.noise": "seeded",
             "seed": self.seed,
             "evaluation.every": 1000,  # after the last round only
@@ -90,7 +92,7 @@ def cells(task: str, seeds: int) -> Iterator[Cell]:
                     yield Cell(task, model, CHOOSES, 1, epsilon, seed)
                     yield Cell(task, model, "local", 1, epsilon, seed)
                 for clients in CLIENTS:
-                    for trust in ("distributed", "local"):
+                    for trust in ("distributed", MASKED, "local"):
                         yield Cell(task, model, trust, clients, 1.0, seed)
             continue
         for epsilon in (1.0, 8.0):

@@ -1,6 +1,7 @@
 """What secure sums cost: bytes of a report and of the protocol, and processor time, beside runs without them.
 
 python -m experiments.speed.secure_sums --model cnn-large --clients 100 --cohort 100 --rounds 1
+python -m experiments.speed.secure_sums --secured secure.group_size=4 --secured compression.codec=drop:0.1
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def main(
     epochs: Annotated[int, typer.Option(help="Local epochs.")] = 5,
     repeats: Annotated[int, typer.Option(help="Runs of each kind, in turns.")] = 3,
     settings: Annotated[list[str] | None, typer.Option("--set", help="Further settings, KEY=VALUE.")] = None,
+    secured: Annotated[list[str] | None, typer.Option(help="Settings of the runs with secure sums alone.")] = None,
 ) -> None:
     """Run all three ways in turns; print medians, and smallest to largest."""
     given = [
@@ -36,7 +38,8 @@ def main(
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
     for repeat in range(repeats):
         for way in list(WAYS) if repeat % 2 else reversed(WAYS):
-            found[way].append(_run([*given, f"--secure-sums={way}"]))
+            further = [] if way == "off" else [f"--set={each}" for each in secured or ()]
+            found[way].append(_run([*given, *further, f"--secure-sums={way}"]))
     assert found["masked"][0]["model_sha256"] == found["unmasked"][0]["model_sha256"]
     print("| secure.sums | processor time | bytes of reports | other bytes, of those of reports |\n|---|---|---|---|")
     for way, runs in found.items():

@@ -70,6 +70,11 @@ def client(
         typer.Option(metavar="N", min=3, envvar=f"{VARIABLE}LEAST_PEERS", rich_help_panel=NODE,
                      help="So many of them must take part, with this one; else 3."),
     ] = None,
+    colluding_peers: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, envvar=f"{VARIABLE}COLLUDING_PEERS", rich_help_panel=NODE,
+                     help="A secure sum must stand so many of them telling the server all they know; else 0."),
+    ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", envvar=f"{VARIABLE}LEDGER", rich_help_panel=OWNER,
@@ -154,6 +159,7 @@ def client(
             claims=claims,
             peers=peers,
             least_peers=least_peers,
+            colluding_peers=colluding_peers,
             root_certificates=root_certificates,
             insecure=insecure,
             partition=partition,

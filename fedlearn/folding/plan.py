@@ -107,6 +107,7 @@ class ParcelPlan:
         Whether every node has weight one; else the weight is its number of examples.
     codec
         The chain by which the parcel travels, as in ``compression.codec``. The state travels by that of the settings.
+        ``"like-state"`` sends those entries of the parcel that are sent of the state (`fedlearn.compression.alike`).
     steps
         The fold steps that each node's parcel goes through before it is added, in this order.
     """
@@ -140,6 +141,21 @@ class Gate(Protocol):
         ...
 
 
+class MaskedPlan(NamedTuple):
+    """How the masked reports of a secure sum are read.
+
+    Parameters
+    ----------
+    bits
+        Of the modulus.
+    groups
+        The group of each position, where a cohort has groups with sums of their own; empty where there is one sum.
+    """
+
+    bits: int
+    groups: Sequence[int] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class FoldPlan:
     """How replies of one attempt are checked and added; small enough to go to every worker.
@@ -164,6 +180,8 @@ class FoldPlan:
         The medians with which reports are compared; None before there are any.
     block
         How many positions are added up together, by the worker that trains them.
+    masked
+        How masked reports are read; None where reports are plain.
     """
 
     gate: str
@@ -176,6 +194,7 @@ class FoldPlan:
     cohort: int = 0
     typical: Typical | None = None
     block: int = BLOCK
+    masked: MaskedPlan | None = None
 
     @property
     def layout(self) -> Layout:

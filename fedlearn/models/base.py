@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec, Examples
+from fedlearn.secure.whole import WholeNumbers
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import Layout, State, UpdateKind
@@ -195,6 +196,10 @@ class Summed(Protocol):
         Refused
             With one word for the reason.
         """
+        ...
+
+    def whole_numbers(self, before: Layout, *, max_examples: int, nodes: int) -> WholeNumbers:
+        """Return how the sums of a report go into a secure sum of at most so many nodes; arguments as above."""
         ...
 
 

@@ -17,13 +17,14 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.base import Ensemble, Planned, Scored, Tryable
+from fedlearn.models.base import Ensemble, Planned, Scored, Summed, Tryable
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.initial import found_initial, initial_from
+from fedlearn.secure.whole import WholeNumbers
 from fedlearn.words.errors import SettingError, said
 from fedlearn.words.metric import EPSILON
 from fedlearn.words.metrics import Metrics
-from fedlearn.words.state import State, UpdateKind
+from fedlearn.words.state import Layout, State, UpdateKind
 
 TRIED = 2  # examples of the trial step: batch normalisation needs more than one
 PART_OF_A_COLUMN = 1000  # examples that show the scale of a column
@@ -98,6 +99,14 @@ def loaded(config: RunConfig) -> tuple[Dataset, Model]:
         why = "is no torch module, and keeps no outputs to score: leave evaluation.scores empty"
         raise SettingError("evaluation.scores", config.evaluation.scores, f"model {config.model.name!r} {why}")
     return dataset, model
+
+
+def whole_numbers_of(config: RunConfig, before: Layout) -> WholeNumbers | None:
+    """Return how the sums of a report go into a secure sum, from the layout of the state; None if a model has none."""
+    model, nodes = loaded(config)[1], config.largest_cohort
+    if not isinstance(model, Summed):
+        return None
+    return model.whole_numbers(before, max_examples=config.gate.max_examples, nodes=nodes)
 
 
 def fingerprint_of(config: RunConfig, dataset: Dataset) -> str:

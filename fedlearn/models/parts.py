@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from fedlearn.words.errors import SettingError
 
 NORM = "norm"  # the pattern that names the layers of normalization
+LAST = "last"  # the pattern that names the last layer
 NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 NAME_OF_A_NORM = re.compile(r"Norm(\dd)?$")  # of classes from elsewhere, as LlamaRMSNorm
 NAMED = 6  # names in one line
@@ -91,15 +92,16 @@ def parts_of(module: nn.Module, *, send: str, personal: str, model: str) -> Part
     """
     names = names_of(module)
     stored = module.state_dict(keep_vars=True)
-    at_rest, of_norms = _frozen(module), _of_norms(module)
+    at_rest = _frozen(module)
     is_frozen = {name: id(stored[name]) in at_rest for name in names}
-    norms = {name for name in names if id(stored[name]) in of_norms}
-    own = _matched("training.personal", personal, names, norms)
+    kinds = {NORM: _of_norms(module), LAST: _of_last(module)}
+    words = {word: {name for name in names if id(stored[name]) in ids} for word, ids in kinds.items()}
+    own = _matched("training.personal", personal, names, words)
     kept = tuple(name for name in names if name in own and not is_frozen[name])
     if own and not kept:
         why = f"what it names is frozen (requires_grad=False), and the same on all nodes: {listed(sorted(own))}"
         raise SettingError("training.personal", _shown(personal), why)
-    wanted = _matched("training.send", send, names, norms) if send else {each for each in names if not is_frozen[each]}
+    wanted = _matched("training.send", send, names, words) if send else {each for each in names if not is_frozen[each]}
     shared = tuple(name for name in names if name in wanted and name not in kept)
     trained = [name for name in names if isinstance(stored[name], nn.Parameter) and not is_frozen[name]]
     _check_shared(send, personal, model, shared=shared, trained=trained, is_any_frozen=any(is_frozen.values()))
@@ -139,10 +141,11 @@ def _shown(given: str) -> str:
     return ", ".join(map(str, json.loads(given or "[]")))
 
 
-def _matched(setting: str, given: str, names: Mapping[str, Sequence[str]], norms: set[str]) -> set[str]:
+def _matched(setting: str, given: str, names: Mapping[str, Sequence[str]], words: Mapping[str, set[str]]) -> set[str]:
     """Return the names that a list of patterns leaves: each adds names, or with a leading ! takes them away.
 
-    A pattern matches a name, or the name of the layer that holds it; ``norm`` matches the layers of normalization.
+    A pattern matches a name, or the name of the layer that holds it; ``norm`` matches the layers of normalization,
+    ``last`` the last layer.
     """
     patterns: list[object] = json.loads(given or "[]")
     found: set[str] = set(names) if patterns and str(patterns[0]).startswith("!") else set()
@@ -151,7 +154,7 @@ def _matched(setting: str, given: str, names: Mapping[str, Sequence[str]], norms
             raise SettingError(setting, given, "write patterns of names, as 'head.*', or a list of them")
         wanted = pattern.removeprefix("!")
         matched = {name for name, several in names.items() if any(_is_match(each, wanted) for each in several)}
-        matched |= norms if wanted == NORM else set()
+        matched |= words.get(wanted, set())
         if not matched:
             tops = list(dict.fromkeys(name.partition(".")[0] for name in names))
             what = "the model has no layer of normalization" if wanted == NORM else "no parameter or buffer is named so"
@@ -188,6 +191,20 @@ def _frozen_buffers(module: nn.Module, within: bool) -> Iterator[int]:
         yield from (id(each) for each in module.buffers(recurse=False))
     for child in module.children():
         yield from _frozen_buffers(child, is_frozen)
+
+
+def last_layer(module: nn.Module) -> str:
+    """Return the name of the last layer of a module that has parameters of its own, in the order of the module."""
+    names = [
+        name for name, part in module.named_modules() if name and any(True for _ in part.parameters(recurse=False))
+    ]
+    return names[-1] if names else ""
+
+
+def _of_last(module: nn.Module) -> set[int]:
+    """Return the ids of the parameters and buffers of the last layer; none where the whole module is one layer."""
+    layer = module.get_submodule(last_layer(module))
+    return {id(each) for each in (*layer.parameters(), *layer.buffers())} if layer is not module else set()
 
 
 def _of_norms(module: nn.Module) -> set[int]:

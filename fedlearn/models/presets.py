@@ -1,6 +1,7 @@
-"""Presets: settings that go with a model. They replace defaults; a setting that the user gives wins.
+"""Presets: settings that go with a model or an algorithm. They replace defaults; a setting that the user gives wins.
 
-Presets follow from the model's row (`ModelSpec`). The commands and the experiments fill them in where a user gives
+Presets follow from the model's row (`ModelSpec`), and from the row of an algorithm in `plugins.ALGORITHMS`; a strategy
+from outside brings its learner. The commands and the experiments fill them in where a user gives
 settings. Settings that are read back, from a run folder or from Flower, are complete already.
 """
 
@@ -13,6 +14,7 @@ from fedlearn.config import RunConfig, config_from
 from fedlearn.config.schema import DP_SGD
 from fedlearn.models import model_spec
 from fedlearn.plugging.registry import call_plugin, load_plugin
+from fedlearn.plugins import ALGORITHMS
 
 DEFAULTS = RunConfig()
 MOST_NODES = 0.95  # share of wanted nodes that must be ready, and of these that must report, with distributed noise
@@ -51,7 +53,19 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
     if row.sums and flat.get("privacy.trust") == "distributed":
         # Noise is calibrated to the fewest reports; a round that is run again costs the nodes nothing.
         preset |= {"rounds.minimum_ready": MOST_NODES, "rounds.quorum": MOST_NODES}
-    return preset | dict(flat)
+    return preset | _of_algorithm({**preset, **flat}.get("strategy.name")) | dict(flat)
+
+
+def _of_algorithm(name: object) -> dict[str, Any]:
+    """Return the settings of nodes that go with a strategy.
+
+    >>> _of_algorithm("feddyn"), _of_algorithm("fedavg")
+    ({'training.learner': 'feddyn', 'training.proximal_mu': 0.1}, {})
+    """
+    if not isinstance(name, str) or ":" not in name:
+        return dict(ALGORITHMS.get(str(name), {}))
+    learner = getattr(load_plugin("strategy.name", name), "learner", "")
+    return {"training.learner": learner} if isinstance(learner, str) and learner else {}
 
 
 def _rounds_by(reference: str, flat: Mapping[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.privacy import exact, exact_gaussian, exact_skellam
+from fedlearn.privacy import exact, exact_gaussian, exact_shares, exact_skellam
 
 Shape: TypeAlias = int | tuple[int, ...]
 LAPLACE_BITS = 40  # the secure continuous Laplace lies on a grid of scale * 2^-40
@@ -142,8 +142,16 @@ class _SecureNoise:
         return exact_skellam.skellam(variance, drawn.size).reshape(drawn.shape) if variance else drawn
 
     def polya_share(self, scale: ArrayLike, shares: int, shape: Shape) -> NDArray[np.int64]:
-        """Raise ValueError: shares protect only under secure aggregation, which does not exist yet."""
-        raise ValueError("shares of noise are seeded: without secure aggregation they protect nobody")
+        """See Noise and ``exact_shares.polya``; the difference of two Polya numbers."""
+        if shares == 1:
+            return self.discrete_laplace(scale, shape)
+        wide = _scales(scale, shape)
+        if (wide >= exact.WIDEST).any():
+            raise ValueError(f"scale: a share of noise has a scale below {exact.WIDEST:g}, not {wide.max():g}")
+        drawn = np.zeros(wide.shape, np.int64)
+        noisy = wide > 0
+        drawn[noisy] = exact_shares.polya(wide[noisy], shares) - exact_shares.polya(wide[noisy], shares)
+        return drawn
 
     def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
         """See Noise and ``exact.permute_and_flip``."""

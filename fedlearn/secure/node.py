@@ -78,6 +78,11 @@ class SecureNode:
         """What the node must keep, with its secrets."""
         return self._kept.to_text()
 
+    @property
+    def latest_round(self) -> int:
+        """The latest round of which the node has joined an attempt; 0 before the first."""
+        return self._kept.round_number
+
     def advertise(self, question: Question) -> Advertised:
         """Join an attempt: return fresh public keys."""
         if question.run != self._run:
@@ -116,6 +121,10 @@ class SecureNode:
             self._roster = roster
             self._keep(replace(self._kept, roster=texts.to_bytes(roster).hex()))
         return Shared(roster.question, self._node, sealed, commitments, commitment(own.self_mask))
+
+    def nodes_of(self, question: Question) -> tuple[int, ...]:
+        """Return the ids of the nodes with which this node has shared its secrets, and its own: those of one sum."""
+        return tuple(member.node for member in self._within(question).members)
 
     def mask(self, delivered: Delivered, values: Words, bits: int) -> Masked:
         """Return the report under its masks.
@@ -156,6 +165,11 @@ class SecureNode:
         among, sharers = self._checked_set(survivors.reported), bits_of(survivors.sharers)
         if among & ~sharers or not among >> self._position & 1:
             raise Refused("wrong-survivors", "survivors are not among those that have shared, or lack this node")
+        if len(survivors.reported) < self._demands.summed:
+            raise Refused(
+                "too-few-survivors",
+                f"{len(survivors.reported)} reports, and a sum needs the noise of {self._demands.summed}",
+            )
         statement = roster.survived(survivors.sharers, survivors.reported)
         agreed = statement.hex()
         if kept.survivors not in ("", agreed):

@@ -21,6 +21,8 @@ class Demands:
         that relays keys as they are, and against no other: it could stand between any two nodes.
     fewest
         So many nodes must take part.
+    summed
+        So many reports must be in the sum: as many as the noise in each is calibrated to.
     colluders
         The level must stand so many colluders.
     security
@@ -29,6 +31,7 @@ class Demands:
 
     peers: frozenset[bytes] | None = None
     fewest: int = FEWEST
+    summed: int = 0
     colluders: int = 0
     security: int = SECURITY
 

@@ -7,24 +7,56 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.compression import load_codec
+from fedlearn.compression.chain import Chain
+from fedlearn.compression.drop import Drop
+from fedlearn.compression.identity import Identity
 from fedlearn.config import RunConfig
 from fedlearn.secure.fixed_point import LARGEST_WEIGHT, FixedPoint, coarse_weight, concatenated
+from fedlearn.secure.groups import largest_group
 from fedlearn.secure.masks import Words, zeros
-from fedlearn.words.errors import Refused
+from fedlearn.words.errors import Refused, SettingError
 from fedlearn.words.seeding import rng_for
-from fedlearn.words.state import ArraySpec, Layout, State
+from fedlearn.words.state import Array, ArraySpec, Layout, Positions, State
 
 Flat = NDArray[np.float64]
 
 
+Kept = Mapping[str, Positions | None]
+"""Parameter -> positions of the entries that are summed, None for all; a parameter not in here is dropped whole."""
+
+
 def fixed_point_of(config: RunConfig) -> FixedPoint:
     """Return how entries become whole numbers in a run."""
-    largest = LARGEST_WEIGHT if config.secure.weights == "coarse" else 1
-    return FixedPoint(config.secure.clip, config.secure.bits, config.largest_cohort, largest)
+    secure, nodes = config.secure, config.largest_cohort
+    if secure.group_size:
+        nodes = largest_group(secure.group_size, fewest=config.fewest_reports, most=nodes)
+    largest = LARGEST_WEIGHT if secure.weights == "coarse" else 1
+    return FixedPoint(secure.clip, secure.bits, nodes, largest)
+
+
+def dropping(config: RunConfig) -> Drop | None:
+    """Return the stage that drops entries, where the codec is that one stage; None for the codec that drops nothing.
+
+    Raises
+    ------
+    SettingError
+        For any other codec.
+    """
+    codec = load_codec(config.compression)
+    if isinstance(codec, Identity):
+        return None
+    if isinstance(codec, Chain) and isinstance(codec.sparsifier, Drop) and codec == Chain(codec.sparsifier):
+        return codec.sparsifier
+    raise SettingError(
+        "compression.codec", config.compression.codec,
+        "with secure sums reports are fixed-point numbers of secure.bits: use 'identity', or 'drop' in groups",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +65,23 @@ class Total:
 
     Parameters
     ----------
+    nodes
+        How many nodes are in it.
     weight
         The sum of the nodes' weights.
     changes
-        Parameter -> (size,) the sum of weight times change over the nodes.
+        Parameter -> the sum of weight times change over the nodes, of the entries that were summed: (kept,).
     metrics
         Metric -> weighted mean over the nodes.
     """
 
+    nodes: int
     weight: int
     changes: Mapping[str, Flat]
     metrics: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Summands:
     """The entries of a secure sum, in their order, and how they become whole numbers.
 
@@ -58,16 +93,24 @@ class Summands:
         The state's. Integer and boolean parameters are not summed: they keep their values.
     metrics
         The names of the metrics that nodes report.
+    seed
+        Of the dropped entries (`groups.drop_seed`); without a codec that drops it says nothing.
     """
 
     config: RunConfig
     layout: Layout
     metrics: Sequence[str]
+    seed: int = 0
 
     @property
     def fixed(self) -> FixedPoint:
         """How entries become whole numbers."""
         return fixed_point_of(self.config)
+
+    @property
+    def modulus_bits(self) -> int:
+        """Bits of a number that holds the sum of all nodes."""
+        return self.fixed.modulus_bits
 
     @property
     def is_weighted(self) -> bool:
@@ -79,10 +122,22 @@ class Summands:
         """The parameters that are summed."""
         return {name: spec for name, spec in self.layout.items() if np.dtype(spec.dtype).kind == "f"}
 
+    @cached_property
+    def kept(self) -> Kept:
+        """The entries of the summed parameters that are in the vector; the others are null."""
+        stage = dropping(self.config)
+        return dict.fromkeys(self.summed) if stage is None else stage.chosen({}, layout=self.summed, seed=self.seed)
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """How many entries of each parameter are in the vector, in its order."""
+        sizes = ((name, spec.size, self.kept[name]) for name, spec in self.summed.items() if name in self.kept)
+        return {name: size if positions is None else len(positions) for name, size, positions in sizes}
+
     @property
     def count(self) -> int:
         """Entries of the vector."""
-        return sum(spec.size for spec in self.summed.values()) + len(self.metrics) + self.is_weighted
+        return sum(self.lengths.values()) + len(self.metrics) + self.is_weighted
 
     def encoded(
         self, change: State, metrics: Mapping[str, float], examples: int, *, round_number: int, node: int
@@ -106,7 +161,7 @@ class Summands:
         secure = self.config.secure
         measured = np.array([_finite(name, metrics) for name in self.metrics], np.float32)
         scaled = np.clip(measured / np.float32(secure.metric_clip), -1, 1) * np.float32(secure.clip)
-        values = concatenated([*(change[name] for name in self.summed), scaled])
+        values = concatenated([*(_at(change[name], self.kept[name]) for name in self.lengths), scaled])
         rng = rng_for(self.config.seed, purpose="secure rounding", round_number=round_number, node=node)
         weight = coarse_weight(examples // secure.weight_unit, LARGEST_WEIGHT) if self.is_weighted else 1
         vector = self.fixed.encoded(values, rng, weight=weight)
@@ -129,11 +184,16 @@ class Summands:
             raise Refused("sum-out-of-range", f"{nodes} nodes cannot weigh {weight}: one of them has lied")
         sums = self.fixed.decoded(total[:-1] if self.is_weighted else total, weight)
         changes, start = {}, 0
-        for name, spec in self.summed.items():
-            changes[name] = sums[start : start + spec.size]
-            start += spec.size
+        for name, length in self.lengths.items():
+            changes[name] = sums[start : start + length]
+            start += length
         scale = self.config.secure.metric_clip / self.config.secure.clip / weight
-        return Total(weight, changes, dict(zip(self.metrics, (sums[start:] * scale).tolist(), strict=True)))
+        return Total(nodes, weight, changes, dict(zip(self.metrics, (sums[start:] * scale).tolist(), strict=True)))
+
+
+def _at(array: Array, positions: Positions | None) -> Array:
+    """Return the entries at some positions, all where they are None."""
+    return array if positions is None else array.reshape(-1)[positions]
 
 
 def _finite(name: str, metrics: Mapping[str, float]) -> float:

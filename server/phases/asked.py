@@ -23,7 +23,7 @@ from server.run import ServerRun
 
 @dataclass(frozen=True, slots=True)
 class AskedSum:
-    """A sum that nodes were asked to unmask.
+    """The sums of an attempt that nodes were asked to unmask: one, or one of each group.
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ class AskedSum:
         (node id, partition id) of the cohort.
     fates
         What became of each: (node id, partition id, fate, reason, bytes of its report).
-    sum
-        The server's part (`SecureServer.to_bytes`).
+    sums
+        The server's part in each (`SecureServer.to_bytes`).
     """
 
     at: tuple[int, int]
     nodes: tuple[tuple[int, int], ...]
     fates: tuple[tuple[int, int, str, str, int], ...]
-    sum: bytes
+    sums: tuple[bytes, ...]
 
     @property
     def cohort(self) -> list[Member]:
@@ -57,19 +57,22 @@ class AskedSum:
         return Reporting(members, reports, {}, [None] * len(reports))
 
 
-def store_asked(run: ServerRun, server: SecureServer, cohort: Iterable[Member], reporting: Reporting, at: At) -> None:
-    """Store a sum before the nodes are asked to unmask it."""
+def store_asked(
+    run: ServerRun, servers: Iterable[SecureServer], cohort: Iterable[Member], reporting: Reporting, at: At
+) -> None:
+    """Store sums before the nodes are asked to unmask them."""
     fates = tuple(
         (member.node_id, member.partition_id, str(report.fate), report.reason, report.bytes_up)
         for member, report in zip(reporting.members, reporting.reports, strict=True)
     )
     nodes = tuple((member.node_id, member.partition_id) for member in cohort)
     with storing(run.store.folder):
-        write_atomically(run.store.folder / ASKED_SUM, texts.to_bytes(AskedSum(at, nodes, fates, server.to_bytes())))
+        sums = tuple(server.to_bytes() for server in servers)
+        write_atomically(run.store.folder / ASKED_SUM, texts.to_bytes(AskedSum(at, nodes, fates, sums)))
 
 
 def asked_sum(run: ServerRun, at: At) -> AskedSum | None:
-    """Return the sum of a round that a killed server has asked for; None where it has asked for none.
+    """Return the sums of a round that a killed server has asked for; None where it has asked for none.
 
     Raises
     ------
@@ -89,14 +92,19 @@ def asked_sum(run: ServerRun, at: At) -> AskedSum | None:
 
 
 def forget_asked(run: ServerRun) -> None:
-    """Remove the sum that was asked for, as its round is committed."""
+    """Remove the sums that were asked for, as its round is committed."""
     (run.store.folder / ASKED_SUM).unlink(missing_ok=True)
 
 
 def attempts_before(run: ServerRun, round_number: int) -> int:
-    """Return how many attempts at a round a killed server has made that nodes of secure sums remember."""
+    """Return how many attempts at a round a killed server has made that nodes of secure sums remember.
+
+    A sum that it has asked for belongs to the last of them, which goes on under its own number.
+    """
     if not run.config.is_secure or run.exchange.is_virtual:
         return 0
+    if (asked := asked_sum(run, At(round_number, 1))) is not None:
+        return asked.at[1] - 1
     tried = (
         event["attempt"]
         for event in EventTail(run.store.folder / EVENTS).read()

@@ -15,12 +15,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import numpy as np
-
 from fedlearn import wire
-from fedlearn.folding import STATE, FoldPlan, ParcelPlan
-from fedlearn.folding.modular import MASKED, ModularSum
+from fedlearn.folding import STATE
+from fedlearn.models.loaded import whole_numbers_of
 from fedlearn.secure import texts
+from fedlearn.secure.groups import drop_seed
+from fedlearn.secure.keys import NODE_KEY
+from fedlearn.secure.level import Level
 from fedlearn.secure.masks import reduced, zeros
 from fedlearn.secure.messages import (
     Advertised,
@@ -34,18 +35,19 @@ from fedlearn.secure.messages import (
 )
 from fedlearn.secure.question import Question
 from fedlearn.secure.server import Missing, SecureServer, check_advertised
-from fedlearn.secure.summands import Summands, Total
-from fedlearn.words.cohort import At, Fate, Member, NodeReport
+from fedlearn.secure.summands import Summands, Total, fixed_point_of
+from fedlearn.secure.whole import WholeNumbers
+from fedlearn.words.cohort import At, Fate, Member
 from fedlearn.words.errors import Refused, UsageError
-from fedlearn.words.state import ArraySpec, layout_of
+from fedlearn.words.state import UpdateKind, layout_of
 from server.attempt import NotCommitted, Reporting, Selection
 from server.phases.asked import AskedSum, asked_sum, store_asked
 from server.phases.configuration import configure
 from server.phases.quorum import missing_quorum
-from server.phases.reporting import collect_reports, fold_plan, tell
+from server.phases.reporting import collect_reports, tell
+from server.phases.sums import SumOfNodes, Whole, added_up, masked_plan, with_absent
 from server.run import ServerRun
-from server.secure import level_of, summed_metrics
-from strategies.masked_mean import MaskedSum
+from server.secure import groups_in, level_of, summed_metrics
 
 NOTHING: Mapping[int, bytes] = MappingProxyType({})
 T = TypeVar("T")
@@ -68,7 +70,10 @@ def sum_asked_before(run: ServerRun, at: At) -> Reporting | None:
 
 
 class _Attempt:
-    """One attempt at a secure sum."""
+    """One attempt at the secure sum of a cohort, or of each of its groups.
+
+    A group that too few nodes are left of is discarded whole, and the others go on without it.
+    """
 
     def __init__(
         self, run: ServerRun, cohort: Sequence[Member], at: At, *, keys: Mapping[int, bytes] = NOTHING
@@ -78,12 +83,20 @@ class _Attempt:
         self._question = Question(run.config.out, *at)
         self._cohort = {member.partition_id: member for member in cohort}
         self._keys = keys
-        self._summands = Summands(run.config, layout_of(run.state), summed_metrics(run.model_metrics))
+        self._metrics = summed_metrics(run.model_metrics)
+        self._whole = whole_numbers_of(run.config, layout_of(run.state)) if run.kind is UpdateKind.SUMS else None
+        self._bits = (self._whole or fixed_point_of(run.config)).modulus_bits
         self._is_masked = run.config.secure.sums == "masked"
         self._reporting: Reporting | None = None
+        self._sums: list[SumOfNodes] = []
+
+    @property
+    def _standing(self) -> list[SumOfNodes]:
+        return [each for each in self._sums if not each.why_not]
 
     def why_not_begun(self) -> str:
         """Take in the keys of the cohort; return why too few nodes have sent keys, empty if the attempt can begin."""
+        config = self._run.config
         advertised: list[Advertised] = []
         for partition_id, member in self._cohort.items():
             try:
@@ -94,99 +107,148 @@ class _Attempt:
                 advertised.append(keys)
             except Refused as refused:
                 self._log(member, str(refused))
-        if len(advertised) < self._run.config.fewest_reports:
+        if len(advertised) < max(config.fewest_reports, config.secure.group_size):
             return "too few nodes have sent keys"
+        by_node = {each.node: each for each in advertised}
         try:
-            level = level_of(self._run.config, len(advertised)).level
+            for index, group in enumerate(groups_in(config, list(by_node), self._at)):
+                level = level_of(config, len(group)).level
+                self._begin(index if config.secure.group_size else None, level, [by_node[node] for node in group])
         except UsageError as error:  # of so few nodes: the settings were tried on whole cohorts before round 1
             return str(error)
-        count, bits = self._summands.count, self._summands.fixed.modulus_bits
-        self._server = SecureServer(self._question, level, advertised, count=count * self._is_masked, bits=bits)
         return ""
+
+    def _begin(self, group: int | None, level: Level, members: Sequence[Advertised]) -> None:
+        summands = self._summands([member.node for member in members])
+        count = summands.count * self._is_masked
+        server = SecureServer(self._question, level, members, count=count, bits=self._bits)
+        self._sums.append(SumOfNodes(group, server, summands))
+
+    def _summands(self, nodes: Sequence[int]) -> Summands | WholeNumbers:
+        """Return what these nodes add up."""
+        config = self._run.config
+        seed = drop_seed(nodes, seed=config.seed, at=self._at)
+        return self._whole or Summands(config, layout_of(self._run.state), self._metrics, seed)
 
     def sum(self) -> Reporting | NotCommitted:
         """Go through the exchanges; return what came of them."""
-        roster = self._server.roster
-        for shared in self._asked(wire.SHARES, {each.node: [roster] for each in roster.members}, Shared):
-            self._taken(shared.node, self._server.shared, shared)
-        delivered = self._server.deliver()
-        if isinstance(delivered, Missing):
-            return self.ended(delivered.reason)
+        rosters = {node: [each.server.roster] for each in self._sums for node in each.nodes}
+        for shared in self._asked(wire.SHARES, rosters, Shared):
+            self._taken(shared.node, SecureServer.shared, shared)
+        delivered = {node: said for each in self._sums for node, said in each.step(each.server.deliver()).items()}
+        if not self._standing:
+            return self.ended(self._sums[0].why_not)
         reporting = self._reported(delivered)
-        survivors = self._server.survivors()
+        survivors = {n: said for each in self._standing for n, said in each.step(each.server.survivors()).items()}
         if missing := missing_quorum(self._run, reporting):  # after the unmasking it would be too late
             return self.ended(missing)
-        if isinstance(survivors, Missing):
-            return self.ended(survivors.reason)
+        if not self._standing:
+            return self.ended(self._sums[0].why_not)
         for signed in self._asked(wire.SURVIVORS, {node: [said] for node, said in survivors.items()}, Signed):
-            self._taken(signed.node, self._server.signed, signed)
+            self._taken(signed.node, SecureServer.signed, signed)
         return self._unmasked(reporting, survivors)
 
     def _reported(self, delivered: Mapping[int, Delivered]) -> Reporting:
         """Have the nodes that have shared train, and return their masked reports, added up."""
-        cohort = [self._cohort[node] for node in delivered]
-        metrics = "\n".join(self._summands.metrics).encode()
+        cohort = [self._cohort[node] for node in sorted(delivered)]
+        metrics = "\n".join(self._metrics).encode()
         beside = {
             self._cohort[node].node_id: {Delivered.__name__: texts.to_bytes(said), wire.METRICS: metrics}
             for node, said in delivered.items()
         }
         configuration = configure(self._run, cohort, self._at, beside)
-        plan = masked_plan(self._run, self._at, self._summands, cohort=len(cohort))
+        plan = masked_plan(self._run, self._at, self._standing, cohort=configuration.members)
         reporting = collect_reports(self._run, configuration, self._at, plan)
         for member, report in zip(reporting.members, reporting.reports, strict=True):
             if report.fate is Fate.REPORTED:
-                nothing = zeros(0, self._summands.fixed.modulus_bits)
-                self._server.masked(Masked(self._question, member.partition_id, nothing))
+                masked = Masked(self._question, member.partition_id, zeros(0, self._bits))
+                self._taken(member.partition_id, SecureServer.masked, masked)
         if self._is_masked:
-            self._server.add(self._total(reporting))
-        self._reporting = self._with_absent(reporting)
+            for each in self._standing:
+                each.server.add(each.total_in(reporting))
+        self._reporting = with_absent(reporting, self._cohort.values())
         return self._reporting
 
     def _unmasked(self, reporting: Reporting, survivors: Mapping[int, Survivors]) -> Reporting | NotCommitted:
-        """Ask for the one sum, and return it; from here on there is no other attempt at this round."""
-        unmasking = self._server.unmasking()
-        if isinstance(unmasking, Missing):
-            return self.ended(unmasking.reason)
-        self._run.events.write("unmasking", **self._at.where, nodes=len(survivors))
+        """Ask for the sums, and return them; from here on there is no other attempt at this round."""
+        unmasking = {n: said for each in self._standing for n, said in each.step(each.server.unmasking()).items()}
+        if not self._standing:
+            return self.ended(next(each.why_not for each in self._sums))
+        reporting = self._without_discarded(reporting)
+        if missing := missing_quorum(self._run, reporting):
+            return self.ended(missing)
+        self._write_unmasking(reporting)
         if not self._run.exchange.is_virtual:  # virtual nodes end with the server, and forget
-            store_asked(self._run, self._server, self._cohort.values(), reporting, self._at)
+            servers = [each.server for each in self._standing]
+            store_asked(self._run, servers, self._cohort.values(), reporting, self._at)
         return self._revealed(reporting, survivors, unmasking)
 
+    def _write_unmasking(self, reporting: Reporting) -> None:
+        members = [member for each in self._standing for member in each.server.roster.members]
+        own_keys = sum(len(member.verify) == NODE_KEY for member in members)
+        nodes = reporting.count(Fate.REPORTED)
+        self._run.events.write("unmasking", **self._at.where, nodes=nodes, of=len(members), own_keys=own_keys)
+
     def again(self, asked: AskedSum) -> Reporting:
-        """Ask once more for the sum that a killed server has asked for."""
-        self._server = SecureServer.from_bytes(asked.sum)
+        """Ask once more for the sums that a killed server has asked for."""
+        servers = [SecureServer.from_bytes(each) for each in asked.sums]
+        for server in servers:
+            nodes = [member.node for member in server.roster.members]
+            self._sums.append(SumOfNodes(None, server, self._summands(nodes)))
         reporting = asked.reporting
-        self._run.events.write("unmasking", **self._at.where, nodes=len(self._server.agreed.reported))
-        unmasking = self._server.unmasking()
-        assert not isinstance(unmasking, Missing)  # it was stored with it
-        return self._revealed(reporting, dict.fromkeys(unmasking, self._server.agreed), unmasking)
+        survivors: dict[int, Survivors] = {}
+        unmasking: dict[int, Unmasking] = {}
+        for each in self._sums:
+            said = each.step(each.server.unmasking())  # they were stored with it
+            unmasking |= said
+            survivors |= dict.fromkeys(said, each.server.agreed)
+        self._write_unmasking(reporting)
+        return self._revealed(reporting, survivors, unmasking)
 
     def _revealed(
         self, reporting: Reporting, survivors: Mapping[int, Survivors], unmasking: Mapping[int, Unmasking]
     ) -> Reporting:
-        """Ask the survivors for their shares, and return the sum; the round is skipped where these are too few."""
+        """Ask the survivors for their shares, and return the sums; the round is skipped where these are too few."""
         self._run.events.flush()
         asked = {node: [survivors[node], said] for node, said in unmasking.items()}
         for unmasked in self._asked(wire.UNMASKING, asked, Unmasked):
-            self._taken(unmasked.node, self._server.unmasked, unmasked)
-        try:
-            summed = self._server.summed()
-            if isinstance(summed, Missing):
-                return replace(reporting, skipped=f"the sum cannot be unmasked: {summed.reason}")
-            bits = self._summands.fixed.modulus_bits
-            total = summed.total if self._is_masked else reduced(self._total(reporting), bits)
-            found = self._summands.decoded(total, len(summed.nodes))
-        except Refused as refused:
-            return replace(reporting, skipped=str(refused))
+            self._taken(unmasked.node, SecureServer.unmasked, unmasked)
+        found = [(each, total) for each in self._standing if (total := self._found(each, reporting)) is not None]
+        if not found:
+            return replace(reporting, skipped=next(each.why_not for each in self._sums if each.why_not))
+        reporting = self._without_discarded(reporting)
+        if missing := missing_quorum(self._run, reporting):
+            return replace(reporting, skipped=missing)
         tell(self._run, reporting, {Fate.REPORTED: "summed"}, self._at)
-        return replace(reporting, sums={STATE: self._accumulated(found, len(summed.nodes))}, means=found.metrics)
+        sums, means = added_up(self._run, found)
+        return replace(reporting, sums={STATE: sums}, means=means)
 
-    def _accumulated(self, found: Total, nodes: int) -> MaskedSum:
-        """Return the sum as a strategy takes it; parameters that are not summed keep their values."""
-        weights = {name: np.array([float(found.weight)]) for name in found.changes}
-        total = MaskedSum(layout_of(self._run.state), dict(found.changes), weights)
-        total.reports = np.array([float(nodes), float(found.weight)])
-        return total
+    def _found(self, each: SumOfNodes, reporting: Reporting) -> Total | Whole | None:
+        """Return one sum without its masks; None where it cannot be found, and is discarded."""
+        try:
+            summed = each.server.summed()
+            if isinstance(summed, Missing):
+                each.why_not = f"the sum cannot be unmasked: {summed.reason}"
+                return None
+            total = summed.total if self._is_masked else reduced(each.total_in(reporting), self._bits)
+            return each.decoded(total, len(summed.nodes))
+        except Refused as refused:
+            each.why_not = str(refused)
+            return None
+
+    def _without_discarded(self, reporting: Reporting) -> Reporting:
+        """Return the reports with those as refused whose sum was discarded; log it, and notify their nodes, once."""
+        why = {node: each.why_not for each in self._sums if each.why_not for node in each.nodes}
+        reports, told = [], {}
+        for member, report in zip(reporting.members, reporting.reports, strict=True):
+            if report.fate is Fate.REPORTED and member.partition_id in why:
+                report = report._replace(fate=Fate.REFUSED, reason=f"group-discarded: {why[member.partition_id]}")
+                told[member.node_id] = "abandoned"
+                self._log(member, report.reason)
+            reports.append(report)
+        if told:
+            self._run.notices.send(told, self._at)
+        return replace(reporting, reports=reports)
 
     def ended(self, reason: str) -> NotCommitted:
         """Abandon the attempt before anything is unmasked, and notify its nodes."""
@@ -194,17 +256,6 @@ class _Attempt:
         members = self._cohort.values() if self._reporting is None else self._reporting.members
         self._run.notices.send({member.node_id: "abandoned" for member in members}, self._at)
         return NotCommitted(reason, self._reporting is not None and self._reporting.raised_alike)
-
-    def _with_absent(self, reporting: Reporting) -> Reporting:
-        """Return the reports with those nodes of the cohort as failed that have shared no secrets."""
-        there = {member.partition_id for member in reporting.members}
-        members, reports, seconds = [*reporting.members], [*reporting.reports], [*reporting.seconds]
-        for partition_id, member in self._cohort.items():
-            if partition_id not in there:
-                members.append(member._replace(position=len(members)))
-                reports.append(NodeReport(len(reports), Fate.FAILED, reason="it has not shared its secrets in time"))
-                seconds.append(None)
-        return replace(reporting, members=members, reports=reports, seconds=seconds)
 
     def _asked(self, kind: str, what: Mapping[int, list[Any]], answer: type[T]) -> Iterator[T]:
         """Send each node its part of `what`, and yield the answers that can be read, as they come."""
@@ -229,10 +280,12 @@ class _Attempt:
             if not pending.open:
                 break
 
-    def _taken(self, node: int, take: Callable[[T], None], message: T) -> None:
-        """Let the server take a message in; log what it refuses."""
+    def _taken(self, node: int, take: Callable[[SecureServer, T], None], message: T) -> None:
+        """Let the server take a message in, in the sum of its node; log what it refuses."""
         try:
-            take(message)
+            take(next(each.server for each in self._standing if node in each.nodes), message)
+        except StopIteration:
+            return
         except Refused as refused:
             member = self._cohort.get(node)
             if member is not None:
@@ -241,18 +294,3 @@ class _Attempt:
     def _log(self, member: Member, reason: str) -> None:
         where = {"node": member.node_id, "partition": member.partition_id}
         self._run.events.write("sum-refused", **self._at.where, **where, reason=reason)
-
-    def _total(self, reporting: Reporting) -> Any:
-        total = reporting.sums[STATE]
-        assert isinstance(total, ModularSum)
-        return total.total
-
-
-def masked_plan(run: ServerRun, at: At, summands: Summands, *, cohort: int) -> FoldPlan:
-    """Return how masked reports are checked and added up."""
-    dtype = str(zeros(0, summands.fixed.modulus_bits).dtype)
-    masked = ParcelPlan(
-        {MASKED: ArraySpec((summands.count,), dtype)}, "fedlearn.folding.modular:ModularSum", uniform=True
-    )
-    plan = fold_plan(run, at, cohort=cohort)
-    return replace(plan, gate="server.masked_gate:MaskedGate", parcels={STATE: masked}, metrics={}, typical=None)

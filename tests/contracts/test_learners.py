@@ -12,13 +12,16 @@ from client.learners import LEARNERS
 from client.learners.base import LocalTask
 from fedlearn import flower, wire
 from fedlearn.config import config_from, to_flower
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.node_calls import run_node
 from fedlearn.models import MODELS, load_model
+from fedlearn.plugins import ALGORITHMS
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import layout_of
+from strategies import load_strategy
 from tests.oracles import forests, images, texts
 
 MADE = (images.dataset(), texts.dataset(), forests.dataset(forests.REGRESSION), forests.dataset(forests.CLASSIFICATION))
@@ -52,14 +55,19 @@ class Case:
 
     def __init__(self, name, learner=""):
         self.model, self.dataset = model_and_data(name)
-        self.learner = LEARNERS.load(learner or self.model.learner).from_settings(self.model, config_from(SETTINGS))
+        config = config_from({**SETTINGS, **ALGORITHMS.get(learner, {})})
+        if learner in ALGORITHMS:
+            self.model = load_model(name, self.dataset.spec).planned(config)  # one of its own: some layers are personal
+        self.learner = LEARNERS.load(learner or self.model.learner).from_settings(self.model, config)
         self.state = self.model.initial_state(seed=1)
+        strategy = load_strategy(StrategySettings(name=learner if learner in ALGORITHMS else "fedavg"))
+        self.parcels = strategy.parcels(self.state)
         for array in self.state.values():
             array.flags.writeable = False  # whoever writes to it fails
 
     def task(self, node=0, *, seed=3, round_number=1):
         rows = np.arange(6 * node, 6 * node + 6)
-        return LocalTask(self.dataset.train, rows, seed, round_number, node, {})
+        return LocalTask(self.dataset.train, rows, seed, round_number, node, {}, parcels=self.parcels)
 
     def fit(self, *about, **task):
         return bytes_of(self.learner.fit(self.state, self.task(*about, **task)))
@@ -103,7 +111,8 @@ def test_the_state_that_came_in_stays_as_it_is(case):
 def test_an_update_is_finite_weighs_something_and_was_measured(case):
     fit = case.learner.fit(case.state, case.task())
     assert all(np.isfinite(array).all() for array in fit.arrays.values())
-    assert set(layout_of(fit.arrays)) == set(layout_of(case.state))
+    personal = case.model.parts.personal if hasattr(case.model, "parts") else ()
+    assert set(layout_of(fit.arrays)) == {*layout_of(case.state), *personal}
     assert fit.num_examples > 0
     assert fit.metrics
     assert all(np.isfinite(value) for value in fit.metrics.values())

@@ -283,7 +283,10 @@ def test_secure_noise_is_never_the_same(execute):
         ({"secure.sums": "unmasked"}, "use 'off'"),
         ({"privacy.delta": 0.0}, "Gaussian noise needs one"),
         ({"privacy.noise_multiplier": 0.5}, "3 rounds cost epsilon"),
-        ({"model.name": "dp-forest", "strategy.name": "forest_union", "data.dataset": "diabetes"}, "changes are clipped"),
+        (
+            {"model.name": "dp-forest", "strategy.name": "forest_union", "data.dataset": "diabetes"},
+            "changes are clipped",
+        ),
         ({"model.name": "odd_nodes:counting"}, "'batches' holds whole numbers"),
         ({"stop.patience": 2, "stop.metric": "train_loss"}, "not measured"),
     ],

@@ -4,121 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import suppress
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import MessageType
 
 from fedlearn import flower, wire
-from fedlearn.config import RunConfig, to_flower
-from fedlearn.engine.apps import load_client_app, load_server_app
-from fedlearn.engine.inline import InlineGrid
-from fedlearn.engine.node_calls import error_reply
+from fedlearn.config import to_flower
+from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
-from fedlearn.flower import ErrorCode
 from fedlearn.folding.modular import MASKED
-from fedlearn.folding.offers import Offers
-from fedlearn.words.errors import FedlearnError, RunFailed, SettingError
-
-KINDS = {
-    "keys": wire.READY_QUERY, "shares": wire.SHARES, "report": MessageType.TRAIN,
-    "signature": wire.SURVIVORS, "unmasking": wire.UNMASKING,
-}  # fmt: skip
-
-
-class Vanishing(InlineGrid):
-    """Virtual nodes of which some send no more from one of their answers on, in the rounds and attempts named.
-
-    Parameters
-    ----------
-    gone
-        (round, attempt) -> {partition id: the first answer that does not come}; the node still acts on the message.
-    """
-
-    def __init__(self, config, gone=()):
-        super().__init__(load_client_app(), config.clients, to_flower(config))
-        self.gone = dict(gone)
-        self.seeds = set()  # all that nodes have had
-        self.heard = []  # (round, attempt, kind, partition, content), of all answers that came
-
-    def answer(self, messages, *, seconds):
-        for reply, message in zip(list(super().answer(messages, seconds=seconds)), messages, strict=True):
-            self.seeds |= {seed for seed in [self.seed_of(message.metadata.dst_node_id)] if seed}
-            kind = next((name for name, each in KINDS.items() if each == message.metadata.message_type), "")
-            if not kind:
-                yield reply
-                continue
-            at = wire.read_instruction(message.content).at if kind == "report" else wire.read_at(message.content)
-            partition = message.metadata.dst_node_id - 2
-            last = self.gone.get(tuple(at), {}).get(partition)
-            if last is None or list(KINDS).index(kind) < list(KINDS).index(last):
-                self.heard.append((*at, kind, partition, reply))
-                yield reply
-            else:
-                yield error_reply(message, ErrorCode.UNKNOWN, "the node has vanished")
-
-    def seed_of(self, node_id):
-        """Return what the secrets of a node follow from; empty where it has none."""
-        secrets = flower.from_bytes(self.kept.get(node_id, b"")).get(wire.SECRETS)
-        return "" if secrets is None else json.loads(secrets["sum"])["seed"]
-
-
-class Killed(BaseException):
-    """The server's process is killed."""
-
-
-class Remote(Vanishing):
-    """Nodes that keep their memories for themselves, as those of a network; the server is killed once.
-
-    Parameters
-    ----------
-    kill_at
-        (kind of message, how many of its kind in round 1 are answered before the kill); None for no kill.
-    """
-
-    def __init__(self, config, gone=(), *, kill_at=None, kept=None):
-        super().__init__(config, gone)
-        self.kept = {} if kept is None else kept
-        self._kill_at = kill_at
-
-    @property
-    def offers(self):
-        return Offers()
-
-    def get_nodes(self):
-        return [SimpleNamespace(node_id=node, name=f"node-{node - 2}") for node in self.get_node_ids()]
-
-    def answer(self, messages, *, seconds):
-        for place, message in enumerate(messages):
-            kind, after = self._kill_at or ("", 0)
-            if kind and message.metadata.message_type == KINDS[kind] and place == after:
-                raise Killed
-            yield from super().answer([message], seconds=seconds)
-
-
-def settings_of(folder, **further):
-    given = {
-        "clients": 6, "seed": 3, "out": str(folder), "data": {"dataset": "digits"}, "model": {"name": "linear"},
-        "training": {"local_epochs": 1}, "secure": {"sums": "masked", "patience": 60.0, "dropouts": 0.2},
-        "rounds": {"total": 2, "cohort": 6, "quorum": 0.6, "minimum_ready": 0.6, "selection_window": 60.0,
-                   "reporting_deadline": 60.0, "backoff": 0.0},
-    }  # fmt: skip
-    for table, values in further.items():
-        given[table] = {**given[table], **values} if isinstance(values, dict) and table in given else values
-    return RunConfig.model_validate(given)
-
-
-def run(folder, gone=(), **further):
-    """Run to the end with nodes that vanish; return summary, events and the grid."""
-    flower.enter_run()
-    config = prepared(settings_of(folder, **further))
-    grid = Vanishing(config, gone)
-    with suppress(RunFailed):
-        load_server_app()(grid, flower.server_context(to_flower(config)))
-    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
-    return json.loads((folder / "summary.json").read_text()), events, grid
+from fedlearn.models.loaded import loaded
+from fedlearn.report.page.account import account
+from fedlearn.report.stored import read_run
+from fedlearn.words.errors import FedlearnError, SettingError
+from tests.end_to_end.vanishing import Killed, Remote, run, settings_of
+from tests.faults.disk import ROOT, Disk
 
 
 @pytest.mark.parametrize("last", ["shares", "report", "signature", "unmasking"])
@@ -220,6 +120,40 @@ def test_killed_server_skips_a_round_whose_nodes_have_forgotten(tmp_path):
     assert [each["reported"] for each in events if each["event"] == "committed"] == [0, 6]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_server_whose_machine_lost_power_begins_no_attempt_again_that_nodes_know(seed):
+    flower.enter_run()
+    config = prepared(settings_of(ROOT, rounds={"total": 1, "max_attempts": 1, "quorum": 1.0}))
+    loaded(config)  # before the disk answers for Python's functions
+    disk = Disk()
+    first = Remote(config, kill_at=("report", 3))
+    with disk.attached():
+        with pytest.raises(Killed):
+            load_server_app()(first, flower.server_context(to_flower(config)))
+        disk.fail(seed)
+        resumed = Remote(config, kept=first.kept)
+        load_server_app()(resumed, flower.server_context(to_flower(config)))
+        summary = json.loads((ROOT / "summary.json").read_bytes())
+    assert summary["status"] == "completed"
+    assert {attempt for _, attempt, *_ in first.heard if attempt} == {1}
+    assert {attempt for _, attempt, *_ in resumed.heard if attempt} == {2}
+
+
+def test_nodes_forget_their_secrets_when_a_resumed_server_skips_the_round(tmp_path):
+    flower.enter_run()
+    config = prepared(settings_of(tmp_path / "run", rounds={"total": 1}))
+    first = Remote(config, kill_at=("unmasking", 0))
+    with pytest.raises(Killed):
+        load_server_app()(first, flower.server_context(to_flower(config)))
+    gone = {(1, 1): {each: "unmasking" for each in range(4)}}
+    resumed = Remote(config, gone, kept=first.kept)
+    load_server_app()(resumed, flower.server_context(to_flower(config)))
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    ends = [(each["event"], each["attempt"]) for each in events if each["event"] in ("skipped", "committed")]
+    assert not any(resumed.seed_of(node) for node in resumed.get_node_ids())
+    assert ends == [("skipped", 1), ("committed", 1)]
+
+
 def test_no_secret_of_a_node_lies_in_the_run_folder_or_outlives_its_round(tmp_path):
     _, _, grid = run(tmp_path / "run", {(2, 1): {4: "report"}})
     assert len(grid.seeds) == 12  # of six nodes in two rounds
@@ -272,3 +206,15 @@ def test_what_needs_a_single_report_is_refused_before_round_1(tmp_path, further,
 def test_level_that_no_graph_has_is_refused_before_round_1(tmp_path, further):
     with pytest.raises(FedlearnError, match="secure"):
         run(tmp_path / "run", **further)
+
+
+def test_summary_and_page_say_what_the_server_has_seen(tmp_path):
+    gone = {(1, 1): {each: "unmasking" for each in range(4)}, (2, 1): {5: "report"}}
+    summary, _, _ = run(tmp_path / "run", gone)
+    assert summary["secure"] == {"asked": 2, "skipped": 1, "fewest": 5, "own_keys": False}
+    (line,) = (each for each in account([read_run("run", tmp_path / "run")]) if each.startswith("Secure sums"))
+    assert "the server saw sums of 5 reports and more, and no single one" in line
+    assert "keys that the server relays. 1 of 2 rounds were skipped" in line
+    assert "against an active one only where nodes list one another as peers" in " ".join(summary["notices"])
+    plain, _, _ = run(tmp_path / "plain", secure={"sums": "unmasked"})
+    assert "secure" not in plain

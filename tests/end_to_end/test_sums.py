@@ -105,7 +105,7 @@ def test_a_result_says_whose_noise_protects_wherever_it_says_epsilon(execute, tr
     assert reported["note"] == counts_in
     assert f",{counts_in}" in (run.folder / "metrics.csv").read_text().splitlines()[1].replace('"', "")
     (started,) = run.events_of("started")
-    hidden = "only under secure aggregation, which this run has not"
+    hidden = "only under secure sums, which this run has not"
     for said in (run.summary["noise_notice"], started["notice"]):
         assert (hidden in said) == (trust == "distributed")
 
@@ -175,7 +175,7 @@ def test_nodes_that_fail_leave_a_sum_with_the_noise_that_was_promised(execute, m
 
 
 def test_shares_that_are_to_be_secure_are_refused_in_one_line(execute):
-    with pytest.raises(SettingError, match=r"privacy\.noise = 'secure'.*use 'seeded'"):
+    with pytest.raises(SettingError, match=r"privacy\.noise = 'secure'.*use secure\.sums = 'masked'"):
         execute({**BAYES, "privacy.trust": "distributed", "privacy.noise": "secure"}, engine="inline")
 
 

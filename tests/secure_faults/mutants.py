@@ -24,6 +24,13 @@ from tests.secure_faults.checking import found_in
 for seed, lines in found_in(0, {most}, most=1)[1]:
     print(seed, lines[0])
 """
+FIND_IN_RUNS = """
+from tests.secure_faults.rounds import found_in_runs
+for seed in range({most}):
+    if lines := found_in_runs(seed, seed + 1)[1]:
+        print(seed, lines[0][1][0])
+        break
+"""
 NODE, SERVER = "fedlearn/secure/node.py", "fedlearn/secure/server.py"
 
 MUTANTS = (
@@ -65,9 +72,19 @@ MUTANTS = (
 )  # fmt: skip
 
 
+OF_RUNS = (
+    Mutant("report added to another group", "server/masked_gate.py", "groups[member.position] if groups", "groups[0] if groups"),
+    Mutant("group counted that is discarded", "server/phases/summing.py", "if report.fate is Fate.REPORTED and member.partition_id in why:", "if False:"),
+    Mutant("vector of another attempt masked", "client/summing.py", "vector if is_masked else vector[:0], bits)", "vector + (instruction.at.attempt > 1) if is_masked else vector[:0], bits)"),
+)  # fmt: skip
+"""Mistakes around the state machines, which whole runs find (`rounds`)."""
+
+
 def found(mutant: Mutant, *, schedules: int) -> str:
     """Return the first seed that finds a mistake and what it says; empty where none of so many does."""
-    return printed_with(mutant, FIND.format(most=schedules), copied=("fedlearn",))
+    text = FIND_IN_RUNS if mutant in OF_RUNS else FIND
+    copied = ("fedlearn", "server", "client", "strategies") if mutant in OF_RUNS else ("fedlearn",)
+    return printed_with(mutant, text.format(most=schedules), copied=copied)
 
 
 def main(
@@ -76,7 +93,7 @@ def main(
 ) -> None:
     """Plant mistakes, one at a time, and look how soon each is found."""
     missed = 0
-    for mutant in MUTANTS:
+    for mutant in (*MUTANTS, *OF_RUNS):
         if only and not any(part in mutant.name for part in only):
             continue
         said = found(mutant, schedules=schedules)

@@ -6,7 +6,8 @@ from tests.faults.mutants import ROOT
 from tests.secure_faults.checking import found_in
 from tests.secure_faults.knowing import Report, View
 from tests.secure_faults.liar import lie
-from tests.secure_faults.mutants import MUTANTS, found
+from tests.secure_faults.mutants import MUTANTS, OF_RUNS, found
+from tests.secure_faults.rounds import found_in_runs
 from tests.secure_faults.world import FATES, run
 
 SCHEDULES_RUN, PIECE = 200, 50  # in all, and a case
@@ -17,6 +18,19 @@ def test_nothing_that_goes_wrong_and_no_lie_breaks_what_must_hold(first):
     counts, broken = found_in(first, first + PIECE, most=3)
     assert broken == []
     assert counts["committed sums"] > PIECE // 2 and counts["refusals by nodes"] > PIECE
+
+
+def test_whole_runs_sum_exactly_the_nodes_that_count_and_once(tmp_path):
+    counts, broken = found_in_runs(0, 8)
+    assert broken == []
+    assert counts["sums"] > 8 and counts["kills"] > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [mutant.name for mutant in OF_RUNS])
+def test_a_mistake_of_the_server_is_found(name):
+    (mutant,) = (each for each in OF_RUNS if each.name == name)
+    assert found(mutant, schedules=40)
 
 
 def test_schedules_meet_every_fault_and_every_end():
@@ -57,7 +71,9 @@ def test_the_linear_system_knows_what_can_be_known():
 
 
 def test_every_mistake_can_still_be_planted():
-    assert {m.name: (ROOT / m.file).read_text().count(m.text) for m in MUTANTS} == {m.name: 1 for m in MUTANTS}
+    assert {m.name: (ROOT / m.file).read_text().count(m.text) for m in (*MUTANTS, *OF_RUNS)} == {
+        m.name: 1 for m in (*MUTANTS, *OF_RUNS)
+    }
 
 
 @pytest.mark.slow

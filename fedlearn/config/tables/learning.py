@@ -133,16 +133,16 @@ class TrainingSettings(Settings):
         default="",
         description=(
             "Which parameters and buffers of a torch module nodes send: patterns of names, as head.* or a list of "
-            "them; !NAME takes away, norm names the layers of normalization, * all. The others are frozen, the same on"
-            " all nodes, unless they are personal. Empty sends all but what the module itself has frozen "
-            "(requires_grad=False)."
+            "them; !NAME takes away, norm names the layers of normalization, last the last layer, * all. The others "
+            "are frozen, the same on all nodes, unless they are personal. Empty sends all but what the module itself "
+            "has frozen (requires_grad=False)."
         ),
     )
     personal: Annotated[Names, AlsoCalled({"fedper", "fedbn", "local_layers"}), ReadBy.TORCH] = Field(
         default="",
         description=(
             "Which parameters and buffers each node trains and keeps for itself, by patterns as in training.send: norm"
-            " is FedBN, the name of the last layer FedPer. Nodes are measured with their own (evaluation.nodes), the "
+            " is FedBN, last FedPer. Nodes are measured with their own (evaluation.nodes), the "
             "server measures with the first ones."
         ),
     )

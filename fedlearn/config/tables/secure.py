@@ -58,6 +58,21 @@ class SecureSettings(Settings):
             "most 2^-s; settings that no graph satisfies are refused."
         ),
     )
+    group_size: Annotated[int, Field(ge=0), IF_ON] = Field(
+        default=0,
+        description=(
+            "g: the cohort is cut at random into groups of g nodes, or a few more, which mask one another and drop the "
+            "same entries; the server learns the sum of each group. From 3; 0 for one graph of the whole cohort."
+        ),
+    )
+    coverage: Annotated[float, Field(ge=0, lt=1), IF_ON] = Field(
+        default=0.0,
+        description=(
+            "Least share of the entries that at least one group of a full cohort is expected to send: "
+            "1 - (1 - p s)^(n/g), with keep ratio p and groups that stand with a probability s. Below it the run is "
+            "refused."
+        ),
+    )
     patience: Annotated[Seconds, IF_ON] = Field(
         default=60.0, description="Seconds that nodes have for each exchange of keys, signatures and shares."
     )

@@ -64,6 +64,7 @@ class ClientOptions:
     health: str = ""
     peers: Path | None = None
     least_peers: int | None = None
+    colluding_peers: int | None = None
 
 
 def run(options: ClientOptions) -> None:
@@ -96,8 +97,9 @@ def run(options: ClientOptions) -> None:
 def check_peers(options: ClientOptions) -> None:
     """Raise UsageError, in one line, where the list of peers cannot be read, or is shorter than it must be."""
     if options.peers is None:
-        if options.least_peers is not None:
-            raise UsageError("--least-peers: give --peers FILE, too: so many nodes of that list must take part")
+        for flag, given in (("--least-peers", options.least_peers), ("--colluding-peers", options.colluding_peers)):
+            if given is not None:
+                raise UsageError(f"{flag}: give --peers FILE, too: it is a number of the nodes of that list")
         return
     try:
         count = len(node_keys_in(options.peers.read_bytes()))
@@ -144,6 +146,7 @@ def node_config(options: ClientOptions, ours: Claim, privacy: str) -> str:
     if options.peers:
         settings += [f'peers="{options.peers.resolve()}"', f'node-key="{ours.key.resolve()}"']
         settings += [f"least-peers={options.least_peers}"] if options.least_peers else []
+        settings += [f"colluding-peers={options.colluding_peers}"] if options.colluding_peers else []
     return " ".join([*settings, privacy]).strip()
 
 

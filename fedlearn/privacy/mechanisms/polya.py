@@ -22,7 +22,7 @@ def polya_share(
 
     *Relation*: the one for which the sensitivity holds. *Loss*: epsilon, pure, if **only the sum** of at least
     ``shares`` such results is seen, and the noise of none of them is known. A single result, or a sum of fewer results,
-    loses more: without secure aggregation shares do not protect.
+    loses more: without secure sums shares do not protect.
 
     *Proof.* With a = exp(-epsilon / sensitivity), a Polya number of shape r has the generating function
     ((1 - a) / (1 - a z))^r. The sum of ``shares`` independent ones of shape 1 / shares has that of shape 1, which is a
@@ -42,7 +42,7 @@ def polya_share(
     shares : int
         Smallest number of results in the sum, 1 or more; 1 is `geometric`.
     noise : Noise
-        Source of the randomness; seeded, as there is no secure sampler without secure aggregation.
+        Source of the randomness.
 
     Examples
     --------

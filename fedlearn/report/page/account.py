@@ -24,7 +24,7 @@ def account(runs: Sequence[StoredRun]) -> list[str]:
     """Return the sentences, a line for each subject; empty before the first committed round."""
     if not any(run.rounds for run in runs):
         return []
-    lines = (_rounds(runs), _lost(runs), *_scores(runs), _bytes(runs), _privacy(runs), _models(runs))
+    lines = (_rounds(runs), _lost(runs), *_scores(runs), _bytes(runs), _sums(runs), _privacy(runs), _models(runs))
     return [line for line in lines if line]
 
 
@@ -114,6 +114,19 @@ def _bytes(runs: Sequence[StoredRun]) -> str:
 def _range(values: Sequence[float]) -> str:
     low, high = size(min(values)), size(max(values))
     return low if low == high else f"{low} to {high}"
+
+
+def _sums(runs: Sequence[StoredRun]) -> str:
+    """Return what the server has seen of masked reports: sums alone."""
+    found = [secure for run in runs if isinstance(secure := run.summary.get("secure"), dict) and secure["asked"]]
+    if not found:
+        return ""
+    asked, skipped = (sum(each[name] for each in found) for name in ("asked", "skipped"))
+    fewest = min(each["fewest"] for each in found)
+    none = f" {skipped} of {asked} rounds were skipped, as their sum was asked for and is none." if skipped else ""
+    keys = "keys of their own" if all(each["own_keys"] for each in found) else "keys that the server relays"
+    seen = f"the server saw sums of {fewest} reports and more, and no single one"
+    return f"Secure sums: {seen}; nodes signed with {keys}.{none}"
 
 
 def _privacy(runs: Sequence[StoredRun]) -> str:

@@ -11,6 +11,7 @@ from flwr.app import MessageType
 from client import policy
 from client.peers import demands_of, key_of
 from fedlearn.config import RunConfig
+from fedlearn.config.tables.learning import PrivacySettings
 from fedlearn.engine.deployment.keys import make_keys
 from fedlearn.secure.keys import node_keys_in
 from fedlearn.words.errors import UsageError
@@ -43,6 +44,24 @@ def test_without_a_list_a_node_goes_by_no_setting_of_a_server_and_a_virtual_one_
     assert key_of(visit_with({})) is None
     assert demands_of(visit_with({})).peers is None and demands_of(visit_with({})).colluders == 0
     assert demands_of(visit_with({}, real=False)).colluders == 2
+
+
+def test_an_owner_demands_colluders_whatever_the_server_sets(listed):
+    demands = demands_of(visit_with({**listed, "colluding-peers": 3}))
+    assert demands.colluders == 3
+    assert demands_of(visit_with(listed)).colluders == 0
+
+
+@pytest.mark.parametrize(("colluding", "word"), [(0, ""), (2, ""), (3, "trust-not-allowed")])
+def test_a_share_of_noise_wants_masks_listed_peers_and_noise_without_the_owners_colluders(listed, colluding, word):
+    visit = visit_with({**listed, "colluding-peers": colluding})
+    visit.config = visit.config.model_copy(update={"privacy": PrivacySettings(trust="distributed")})
+    assert policy.refused(visit) == word
+    assert demands_of(visit).summed == visit.config.fewest_reports
+    unlisted, unmasked = visit_with({}), visit_with(listed, sums="off")
+    for other in (unlisted, unmasked):
+        other.config = other.config.model_copy(update={"privacy": PrivacySettings(trust="distributed")})
+        assert policy.refused(other) == "trust-not-allowed"
 
 
 def test_a_node_with_peers_takes_part_in_nothing_but_secure_sums(listed):

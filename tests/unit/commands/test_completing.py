@@ -28,7 +28,7 @@ def offered(tmp_path):
     [
         ("fedlearn s", {"simulate", "sweep", "settings", "submit", "server"}),
         ("fedlearn simulate --comp", {"--compression"}),
-        ("fedlearn simulate --strategy fed", {"fedavg", "fedavgm", "fedadam"}),
+        ("fedlearn simulate --strategy feda", {"fedavg", "fedavgm", "fedadam", "fedadagrad", "fedala"}),
         ("fedlearn simulate --compression residual,to", {"residual,top-k"}),
         ("fedlearn simulate --set compression.se", {"compression.send="}),
         ("fedlearn sweep --dataset cal", {"california"}),

@@ -9,6 +9,7 @@ import pytest
 from fedlearn.cli import main
 from fedlearn.config import RunConfig, config_from, to_flower
 from fedlearn.config.names import setting_names
+from fedlearn.plugins import STRATEGIES
 from fedlearn.sweeps.plan import flat_from
 
 
@@ -51,7 +52,7 @@ def test_one_setting_tells_its_meaning_default_range_and_flag(said, key):
         ("training.momentum", "a number from 0 below 1"),
         ("data.augment", "true or false"),
         ("privacy.noise", "auto or seeded or secure"),
-        ("strategy.name", "fedavg, fedavgm, fedadam, median, trimmed-mean, forest_union, relay, sums; or module:name"),
+        ("strategy.name", f"{', '.join(STRATEGIES)}; or module:name"),
     ],
 )
 def test_what_is_allowed_is_said(said, key, allowed):

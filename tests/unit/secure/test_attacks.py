@@ -91,6 +91,14 @@ def test_below_the_threshold_there_is_no_sum():
     assert isinstance(Sum().shared().masked().signed().unmasked(lost=[0, 1, 2]), Missing)
 
 
+def test_a_node_signs_no_set_with_less_noise_than_it_needs():
+    run = Sum(SEVEN, demands=Demands(fewest=7, summed=6)).shared().masked(lost=[2])
+    assert isinstance(run.signed().unmasked(), Summed)
+    few = Sum(SEVEN, demands=Demands(fewest=7, summed=6)).shared().masked(lost=[2, 3])
+    with pytest.raises(Refused, match="too-few-survivors"):
+        few.nodes[0].sign(few.survivors[0])
+
+
 # --- different survivor sets to different nodes
 
 

@@ -137,17 +137,20 @@ def test_parcel_under_the_name_of_a_messages_own_record_is_refused(monkeypatch, 
 DISTRIBUTED = {"model.name": "dp-naive-bayes", "privacy.trust": "distributed", "privacy.noise": "seeded"}
 
 
-def test_distributed_noise_is_for_simulations():
+def test_distributed_noise_is_hidden_by_a_secure_sum_or_for_studies():
     check_trust(settings_from(DISTRIBUTED), is_virtual=True)
-    with pytest.raises(
-        SettingError, match=r"privacy\.trust = 'distributed'.*there is no secure aggregation yet.*'local'"
-    ):
+    with pytest.raises(SettingError, match=r"privacy\.trust = 'distributed'.*secure\.sums = 'masked'.*'local'"):
         check_trust(settings_from(DISTRIBUTED), is_virtual=False)
+    for noise in ("seeded", "secure"):
+        hidden = settings_from({**DISTRIBUTED, "privacy.noise": noise, "secure.sums": "masked"})
+        check_trust(hidden, is_virtual=True)
+        check_trust(hidden, is_virtual=False)
 
 
-def test_distributed_noise_is_seeded_until_there_is_secure_aggregation():
-    with pytest.raises(SettingError, match=r"privacy\.noise = 'secure'.*they protect nobody: use 'seeded'"):
-        check_trust(settings_from({**DISTRIBUTED, "privacy.noise": "secure"}), is_virtual=True)
+@pytest.mark.parametrize("sums", ["off", "unmasked"])
+def test_secure_shares_of_noise_want_masks(sums):
+    with pytest.raises(SettingError, match=r"privacy\.noise = 'secure'.*protect nobody.*'masked', or 'seeded'"):
+        check_trust(settings_from({**DISTRIBUTED, "privacy.noise": "secure", "secure.sums": sums}), is_virtual=True)
 
 
 def test_models_of_no_sums_do_not_care():

@@ -9,6 +9,10 @@ noise for the whole epsilon; the standard deviation of the noise of m nodes is s
 *distributed*: each node adds a share of noise (`fedlearn.privacy.polya_share`), and the sum of all reports has the
 noise of one node. Then only the sum is private, so the report of a single node must not be seen.
 
+*Under secure sums* (`fedlearn.secure`) no report of a single node is seen, and distributed noise protects against the
+server, too. Colluders know their own shares of the noise and can take them out of the sum: shares are calibrated to the
+fewest reports less ``secure.colluders``. A node signs no set of survivors with fewer than ``fewest_reports`` nodes.
+
 *Nodes that drop out* take their shares of the noise along. So shares are calibrated to the smallest number of reports
 with which a round is committed (``rounds.minimum_ready`` and ``rounds.quorum``). With that number the sum has the
 promised noise, with more reports it has more. With fewer reports the round is abandoned, and a node refuses a state to
@@ -41,7 +45,8 @@ from fedlearn.models.base import Evaluation
 from fedlearn.privacy.tails import largest_noise, largest_norm
 from fedlearn.private_trees.sums.cyclic import Released
 from fedlearn.private_trees.sums.views import Views
-from fedlearn.words.errors import Refused
+from fedlearn.secure.whole import WholeNumbers
+from fedlearn.words.errors import Refused, SettingError
 from fedlearn.words.metrics import PRIVATE_CLASSIFIER, Metrics
 from fedlearn.words.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
 
@@ -85,7 +90,7 @@ class SumsPlan:
     @classmethod
     def from_settings(cls, config: RunConfig, *, first: float) -> SumsPlan:
         """Return the plan of a run."""
-        shares = config.fewest_reports if config.privacy.trust == "distributed" else 1
+        shares = honest_shares(config) if config.privacy.trust == "distributed" else 1
         return cls(config.privacy.epsilon, config.rounds.total, shares, first, config.clients)
 
     def share(self, round_number: int) -> float:
@@ -98,6 +103,24 @@ class SumsPlan:
     def risk(self) -> float:
         """Probability with which an honest report may fail one check: `RISK`, divided by the checks of all reports."""
         return RISK / (CHECKS * self.rounds * self.nodes)
+
+
+def honest_shares(config: RunConfig) -> int:
+    """Return among how many reports distributed noise is divided: the fewest of a sum, without those of colluders.
+
+    Raises
+    ------
+    SettingError
+        If no share is left.
+    """
+    colluders = config.secure.colluders if config.is_secure else 0
+    if colluders >= config.fewest_reports:
+        raise SettingError(
+            "secure.colluders", colluders,
+            f"a round may have {config.fewest_reports} reports, and no noise is left without the shares of colluders: "
+            "use fewer colluders, a larger quorum, or larger cohorts",
+        )  # fmt: skip
+    return config.fewest_reports - colluders
 
 
 class SumsModel(ABC):
@@ -197,6 +220,12 @@ class SumsModel(ABC):
         _check_size(arrays["sums"], one)
         if (found := int(np.abs(arrays["sums"]).sum())) > norm:
             raise Refused("norm-too-large", f"L1 norm {found}, {max_examples} examples and noise come to {norm}")
+
+    def whole_numbers(self, before: Layout, *, max_examples: int, nodes: int) -> WholeNumbers:
+        """Return how the sums of a report go into a secure sum: as they are, within the bound of the gate."""
+        number = before["reports"].size + 1
+        one, _ = self.reach(number, max_examples=max_examples)
+        return WholeNumbers(self.length(number), one, nodes)
 
     def _layout_after(self, rounds: int) -> dict[str, ArraySpec]:
         total = sum(self.length(number) for number in range(1, rounds + 1))

@@ -51,14 +51,16 @@ def test_a_list_of_peers_and_the_nodes_own_key_reach_the_node(tmp_path):
     peers = tmp_path / "peers"
     peers.write_bytes(b"\n".join((tmp_path / "public" / "nodes" / f"{each}.pub").read_bytes() for each in range(3)))
     ours = Claim(1, 3, tmp_path / "nodes" / "1", 0)
-    given = options("--peers", peers, "--least-peers", 3)
+    given = options("--peers", peers, "--least-peers", 3, "--colluding-peers", 1)
     client.check_peers(given)
     found = parse_config_args([client.node_config(given, ours, "")])
-    assert (found["peers"], found["node-key"], found["least-peers"]) == (str(peers), str(ours.key), 3)
+    assert (found["peers"], found["node-key"]) == (str(peers), str(ours.key))
+    assert (found["least-peers"], found["colluding-peers"]) == (3, 1)
     assert "peers" not in client.node_config(options(), ours, "")
     (tmp_path / "none").write_text("no key")
     for flags, said in (
-        (["--least-peers", 4], "give --peers FILE, too"),
+        (["--least-peers", 4], "--least-peers: give --peers FILE, too"),
+        (["--colluding-peers", 1], "--colluding-peers: give --peers FILE, too"),
         (["--peers", tmp_path / "absent"], "No such file"),
         (["--peers", tmp_path / "none"], "put a line of public/nodes/N.pub for each node"),
         (["--peers", peers, "--least-peers", 4], "it lists 3 nodes, --least-peers asks for 4"),

@@ -1,0 +1,45 @@
+"""FedRS: the logits of classes that a node does not have are scaled down, so that it does not unlearn them.
+
+In the loss of a node logit k is multiplied by alpha if the node has no example of class k. With alpha = 1 it is FedAvg.
+
+Source: Li, Zhan 2021, "FedRS: federated learning with restricted softmax for label distribution non-iid data"
+(KDD 2021, doi:10.1145/3447548.3467254), eq. 5; there alpha is 0.5.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from fedlearn.algorithms.logits import OfLogits
+from fedlearn.config import RunConfig
+from fedlearn.models.torch_model import TorchModel
+from strategies.fedavg import FedAvg
+
+
+class FedRS(FedAvg):
+    """Averages as `FedAvg` does, over nodes with a restricted softmax."""
+
+    laws = ()
+    learner = "fedrs"
+
+
+class FedRSSGD(OfLogits):
+    """Takes steps on the restricted softmax."""
+
+    def __init__(
+        self, model: TorchModel, config: RunConfig, *, alpha: Annotated[float, Field(ge=0, le=1)] = 0.5, **options: Any
+    ) -> None:
+        super().__init__(model, config, **options)
+        self.alpha = alpha
+
+    def change_of(self, counts: Tensor) -> Tensor:
+        """Return the factors: 1 for classes that the node has, else alpha."""
+        return torch.where(counts > 0, 1.0, self.alpha)
+
+    def changed(self, logits: Tensor) -> Tensor:
+        """Return the scaled logits."""
+        return logits * self.changed_by

@@ -1,0 +1,88 @@
+"""q-FedAvg: nodes with a large loss count more, so that losses are more alike.
+
+With the loss F_i of node i at x on its examples, and L = 1/lr: D_i = F_i^q L (x - y_i), h_i = q F_i^(q-1) L^2
+||x - y_i||^2 + L F_i^q, x -= sum D_i / sum h_i. Nodes send x + F_i^q (y_i - x) and h_i / L. With q = 0 it is FedAvg.
+
+Source: Li et al. 2020, "Fair resource allocation in federated learning" (arXiv:1905.10497), algorithm 2 and eq. 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from client.learners.base import LocalFit, LocalTask
+from client.learners.sgd import SGD
+from fedlearn.config import RunConfig
+from fedlearn.config.fields import NonNegative
+from fedlearn.folding import ParcelPlan
+from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.state import Array, ArraySpec, State, UpdateKind
+from strategies.base import Step, Turn
+from strategies.fedavg import ServerOptimizer
+from strategies.masked_mean import Float64, MaskedSum
+
+SLOPE = "slope"  # the parcel and its array: h_i / L
+LEAST = 1e-10  # added to a loss, which may be 0
+
+
+class QFedAvg(ServerOptimizer):
+    """Divides the sum of the weighed changes by the sum of the slopes; nodes count alike but for their losses."""
+
+    laws = ("walk", "off")
+    accepts = frozenset({UpdateKind.DENSE})
+    takes_stale = False
+    reads_reports = True
+    learner = "qfedavg"
+
+    def __init__(self, *, uniform: bool = False) -> None:
+        super().__init__(server_lr=1.0, uniform=True)
+
+    def answers(self, state: State) -> Mapping[str, ParcelPlan]:
+        """Ask every node for h_i / L."""
+        return {SLOPE: ParcelPlan({SLOPE: ArraySpec((1,), "float64")}, self.accumulator, uniform=True)}
+
+    def next_state(self, turn: Turn[MaskedSum]) -> Step:
+        """Return x + mean(F^q (y - x)) / mean(h / L)."""
+        slopes = turn.parcels[SLOPE]
+        assert isinstance(slopes, MaskedSum)
+        self.server_lr = 1 / slopes.mean(otherwise={SLOPE: np.ones(1)})[SLOPE][0]
+        return super().next_state(turn)
+
+    def direction(self, name: str, change: Float64, sent: Array) -> Float64:
+        """Return the mean of the weighed changes."""
+        return change
+
+
+class QFedAvgSGD(SGD):
+    """Weighs a node's change by its loss before training."""
+
+    def __init__(self, model: TorchModel, config: RunConfig, *, q: NonNegative = 1.0, **options: Any) -> None:
+        super().__init__(model, config, **options)
+        self.q = q
+
+    def fit(self, state: State, task: LocalTask) -> LocalFit:
+        """Return the fit with the weighed change, and h_i / L."""
+        loss = self.loss_on(state, task) + LEAST
+        fit = super().fit(state, task)
+        floats = [name for name in state if state[name].dtype.kind == "f"]
+        change = {name: fit.arrays[name] - state[name] for name in floats}
+        square = sum(float(np.square(each, dtype=np.float64).sum()) for each in change.values())
+        slope = self.q * loss ** (self.q - 1) * square / self.learning_rate(task.round_number) + loss**self.q
+        weighed = {name: (state[name] + loss**self.q * each).astype(each.dtype) for name, each in change.items()}
+        return fit.replaced(weighed).answering({SLOPE: {SLOPE: np.array([slope])}})
+
+    def loss_on(self, state: State, task: LocalTask) -> float:
+        """Return the mean loss of a state on the node's examples, in batches as of training."""
+        import torch
+
+        self.model.load(state)
+        self.model.module.eval()
+        size, total = self.training.batch_size, 0.0
+        with torch.no_grad():
+            for start in range(0, len(task.indices), size):
+                rows = task.indices[start : start + size]
+                total += len(rows) * self.loss(*self.batch(task.train, rows), task).item()
+        return total / len(task.indices)

@@ -1,0 +1,72 @@
+"""``fedlearn check``: whether algorithms keep their laws."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedlearn.words.errors import RunFailed
+
+if TYPE_CHECKING:
+    from fedlearn.algorithms.conformance.walks import Walk
+
+
+def check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME...]",
+            help="Names of strategy.name, or module:Class from outside; all algorithms without any.",
+        ),
+    ] = None,
+    claimed: Annotated[
+        str, typer.Option("--as", metavar="NAME", help="Which algorithm a class from outside is to be.")
+    ] = "",
+) -> None:
+    """Check that algorithms keep their laws: two nodes with quadratics, whose every round is known by formulas.
+
+    A strategy or a learner walks through real runs of the inline engine; any other class by its own method walk. Of a
+    law that fails the line says what that usually means. Exit code 1 if one fails.
+    """
+    from fedlearn.algorithms.conformance.subjects import subject_of
+    from fedlearn.algorithms.conformance.walks import WALKS
+
+    wrong = []
+    logging.disable(logging.WARNING)
+    for name in names or WALKS:
+        subject = subject_of(name, walked, claimed)
+        verdicts = subject.verdicts()
+        if not verdicts:
+            print(f"{name:<12} -     has no law on quadratics")
+        for verdict in verdicts:
+            print(
+                f"{name:<12} {'holds' if verdict.holds else 'FAILS'} {verdict.law}{verdict.why and ': ' + verdict.why}"
+            )
+        wrong += [f"{name}: {verdict.law}" for verdict in verdicts if not verdict.holds]
+    if wrong:
+        raise RunFailed(f"{len(wrong)} laws fail: {'; '.join(wrong)}")
+
+
+def walked(settings: Mapping[str, object]) -> Walk:
+    """Make a run of the settings in a folder of its own, and return its walk."""
+    from fedlearn.algorithms.conformance.walks import Walk
+    from fedlearn.commands.once import run_once
+    from fedlearn.commands.shared import run_settings
+    from fedlearn.runs.names import kept_name
+    from fedlearn.runs.nodes import read_nodes
+    from fedlearn.runs.state_files import unpack_state
+
+    with TemporaryDirectory() as folder:
+        config = run_settings({**settings, "out": folder}, None, None)
+        run_once(config, is_new=True)
+        shared = "head.value" if "!" in config.training.personal else "body.value"
+        rounds = range(1, config.rounds.total + 1)
+        kept = [unpack_state((Path(folder) / kept_name(number)).read_bytes()) for number in rounds]
+        last: list[Mapping[str, Any]] = [row for row in read_nodes(Path(folder)) if row["round"] == config.rounds.total]
+        losses = [float(row["loss"]) for row in sorted(last, key=lambda row: int(row["partition"]))]
+    return Walk([float(state[shared][0]) for state in kept], losses)

@@ -1,0 +1,70 @@
+"""The contract of every algorithm: it equals its paper, and makes the same bytes everywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+import fedlearn
+from fedlearn.engine.embedded.engine import WarmEngine
+from fedlearn.models.presets import settings_from
+from fedlearn.plugins import ALGORITHMS
+from tests.algorithms import on_digits
+from tests.oracles.algorithms.runs import (
+    BY_THEMSELVES,
+    BYTES,
+    COMMON,
+    NAMES,
+    PERSONAL,
+    compare,
+    inline_and_killed,
+    made,
+    net_of,
+    settings_of,
+    start_of,
+)
+
+QUICK = {"scaffold", "feddyn", "fedala"}  # of memories of nodes and strategies, and parcels
+SEVERAL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in NAMES]
+
+
+@pytest.fixture(scope="module")
+def starts(tmp_path_factory):
+    return {net_of(name): start_of(name, tmp_path_factory.mktemp(name) / "run") for name in ("fedavg", "fedbn")}
+
+
+@pytest.fixture(scope="module")
+def two_workers():
+    with WarmEngine() as engine:
+        yield engine
+
+
+@pytest.mark.parametrize(("name", "further", "oracle"), [*COMMON, *PERSONAL])
+def test_it_equals_its_paper(name, further, oracle, starts, tmp_path):
+    compare(name, further, oracle, starts[net_of(name)], tmp_path / "run")
+
+
+def test_every_algorithm_has_an_oracle():
+    assert {name for name, _, _ in (*COMMON, *PERSONAL)} == {*ALGORITHMS, *BY_THEMSELVES} - {"central"}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_it_makes_the_same_bytes_inline_by_two_workers_and_after_a_kill(name, two_workers, tmp_path):
+    inline, resumed = inline_and_killed(tmp_path, name)
+    settings = settings_of(name, {**BYTES, "engine.name": "embedded", "out": str(tmp_path / "two")})
+    two_workers(settings_from(settings))
+    two = fedlearn.load(tmp_path / "two")
+    assert inline.sha256 == resumed.sha256 == two.sha256
+    if name != "central":
+        assert inline.nodes.equals(two.nodes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_it_makes_the_same_bytes_on_ray(name, tmp_path):
+    inline, ray = (made(tmp_path / engine, name, {**BYTES, "engine.name": engine}) for engine in ("inline", "ray"))
+    assert inline.sha256 == ray.sha256
+
+
+@pytest.mark.slow
+def test_the_table_on_digits_has_the_hashes_that_are_held(capsys):
+    assert on_digits([], hold=False), capsys.readouterr().out
