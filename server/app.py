@@ -72,13 +72,12 @@ def main(grid: Grid, context: Context) -> None:
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
         plan = _checked(config, exchange, strategy)
-        store, notes, protection = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws)
+        store, notes = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws)
         run = ServerRun(
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
             unsent=plan.traits.unsent, notes=(*notes, *plan.notes), has_own_rate=plan.traits.has_own_rate,
-            protection=protection,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
@@ -145,23 +144,15 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
-    is_timed = exchange.timed is not None
-    nodes = check_nodes(config, traits, strategy, is_virtual=exchange.is_virtual, is_timed=is_timed)
-    if config.protects_nodes:
-        traits = replace(traits, metrics=replace(traits.metrics, reported=()))
+    traits, nodes = check_nodes(config, traits, strategy, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    added = (
-        *strategy.metrics,
-        *metrics_of(make_schedule),
-        *on_devices,
-        *apart_metrics(config, of_model),
-        *columns_of(config),
-    )
+    beside = (*apart_metrics(config, of_model), *columns_of(config))
+    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
     who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
     notes = (note_of(config), nodes, cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
@@ -170,25 +161,23 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
 
 def _begun_or_resumed(
     plan: _Plan, exchange: Exchange, folder: RunFolder, strategy: RoundStrategy[Any], selector: Selector, draws: Draws
-) -> tuple[RunStore, Sequence[str], NodePrivacy | None]:
-    """Return the store of the run, with its first state or the last stored one; what is likely not meant; its noise."""
+) -> tuple[RunStore, Sequence[str]]:
+    """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
     config, traits = plan.config, plan.traits
     tried = trial_of(exchange, deadline=config.rounds.reporting_deadline)
     store = RunStore(
         folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied, unsent=traits.unsent
     )
-    protection = None
     if store.exists:
         folder.check_settings(config)
         store.load()
-        protection = NodePrivacy.of(config, store.memory)
+        NodePrivacy.of(config, store.memory)  # refuses rounds that cost more than the budget
         _check_rounds(config, store, folder)
         folder.write_settings(config)
         strategy.remember(remember(selector, draws.remember(rest_of_noise(rest_of(store.memory)))))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
     else:
-        protection = NodePrivacy.of(config, {})
         was_begun = folder.has_settings
         for note in tried.notes:
             log.warning("%s", note)
@@ -206,7 +195,7 @@ def _begun_or_resumed(
     folder.write_spec(traits.spec)
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
-    return store, tuple(filter(None, (*tried.notes, secure_notice(config)))), protection
+    return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:

@@ -120,7 +120,8 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
     """
     memory = run.strategy.memory()
     protection = run.protection
-    total, released = reporting.sums[STATE], {}
+    total = reporting.sums[STATE]
+    released: Measured = {}
     if protection is not None:
         total = noisy = protection.released(cast(MaskedSum, total), run.draws.noise(at, of="sums of nodes"))
         released = protection.measured(noisy, at.round_number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fedlearn.config import RunConfig
@@ -19,15 +20,22 @@ Want = tuple[str, object, bool, str]
 
 
 def check_nodes(
-    config: RunConfig, traits: Traits, strategy: RoundStrategy[Any], *, is_virtual: bool, is_timed: bool
-) -> str:
-    """Refuse what no account of clipped and noised sums covers; return a note on what is likely not meant."""
+    config: RunConfig, traits: Traits, strategy: RoundStrategy[Any], *, is_virtual: bool
+) -> tuple[Traits, str]:
+    """Refuse what no account of clipped and noised sums covers.
+
+    Returns
+    -------
+    tuple of Traits and str
+        The traits, without what nodes would measure where they are protected; a note on what is likely not meant.
+    """
     if config.rounds.selector == POISSON:
-        _check(_poisson(config, is_virtual=is_virtual, is_timed=is_timed), "with rounds.selector = 'poisson' ")
+        _check(_poisson(config, is_virtual=is_virtual), "with rounds.selector = 'poisson' ")
     if not config.protects_nodes:
-        return ""
+        return traits, ""
     _check(_wants(config, traits, strategy), "with privacy.protects = 'nodes' ")
-    return BATCHES if config.training.clip_norm else ""
+    measures_nothing = replace(traits, metrics=replace(traits.metrics, reported=()))
+    return measures_nothing, BATCHES if config.training.clip_norm else ""
 
 
 def _check(wants: list[Want], before: str) -> None:
@@ -36,12 +44,12 @@ def _check(wants: list[Want], before: str) -> None:
             raise SettingError(setting, value, before + why)
 
 
-def _poisson(config: RunConfig, *, is_virtual: bool, is_timed: bool) -> list[Want]:
+def _poisson(config: RunConfig, *, is_virtual: bool) -> list[Want]:
     rounds = config.rounds
     return [
         ("rounds.selector", rounds.selector, not is_virtual,
          "every node must be ready in every round, which is so in simulations alone: use 'uniform'"),
-        ("devices.name", config.devices.name, is_timed,
+        ("devices.name", config.devices.name, bool(config.devices.name),
          "every node must be ready in every round: leave it empty"),
         ("rounds.over_selection", rounds.over_selection, rounds.over_selection > 1,
          "all nodes that are drawn are waited for: use 1"),

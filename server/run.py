@@ -61,8 +61,6 @@ class ServerRun:
         What is likely not meant in the run, a line each; said in its results, too.
     has_own_rate
         Whether the module configures its optimizer, so that no setting says the learning rate.
-    protection
-        Noise and account of a run that protects nodes.
     """
 
     def __init__(
@@ -82,7 +80,6 @@ class ServerRun:
         unsent: State = MappingProxyType({}),
         notes: Sequence[str] = (),
         has_own_rate: bool = False,
-        protection: NodePrivacy | None = None,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -91,7 +88,7 @@ class ServerRun:
         self.rounds = config.rounds
         self.notes = notes
         self.has_own_rate = has_own_rate
-        self.protection = protection
+        self.protection = NodePrivacy.of(config, store.memory)
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind

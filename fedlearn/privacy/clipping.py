@@ -58,4 +58,5 @@ def clipped(change: State, clip: float) -> dict[str, Array]:
 
 
 def _scaled(change: State, factor: float) -> dict[str, Array]:
-    return {name: (np.asarray(array, np.float64) * factor).astype(array.dtype) for name, array in change.items()}
+    wide = {name: np.asarray(array, np.float64) * factor for name, array in change.items()}
+    return {name: np.asarray(each, change[name].dtype) for name, each in wide.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import signal
 from itertools import count
 
 import numpy as np
@@ -249,6 +250,20 @@ def test_the_same_bytes_on_all_engines_and_after_a_stop(execute, undisturbed, se
     reference = undisturbed(settings)
     assert execute({**settings, "engine.workers": 1}).sha == reference.sha
     assert execute({**settings, "engine.workers": 2}).sha == reference.sha
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_of_a_round_it_resumes_to_the_same_noise(in_the_middle, execute, undisturbed):
+    settings = {**PRIVATE, "model.name": "faulty:model", "rounds.cohort": 0}
+    killed = in_the_middle(settings, "hang:3:2")
+    killed.signal(signal.SIGKILL)
+    run, reference = execute(settings, out=killed.run.folder), undisturbed(settings)
+    assert run.sha == reference.sha and run.summary["epsilon"] == reference.summary["epsilon"]
+
+
+@pytest.mark.slow
+def test_the_same_bytes_on_ray(execute, undisturbed):
+    assert execute(PRIVATE, engine="ray").sha == undisturbed(PRIVATE).sha
 
 
 def test_a_resumed_run_keeps_its_noise_and_its_account(execute):
