@@ -261,11 +261,6 @@ def test_killed_in_the_middle_of_a_round_it_resumes_to_the_same_noise(in_the_mid
     assert run.sha == reference.sha and run.summary["epsilon"] == reference.summary["epsilon"]
 
 
-@pytest.mark.slow
-def test_the_same_bytes_on_ray(execute, undisturbed):
-    assert execute(PRIVATE, engine="ray").sha == undisturbed(PRIVATE).sha
-
-
 def test_a_resumed_run_keeps_its_noise_and_its_account(execute):
     run = execute({**PRIVATE, "rounds.total": 3}, engine="inline")
     noise = run.summary["noise_multiplier"]
