@@ -30,6 +30,7 @@ from fedlearn.config import RunConfig
 from fedlearn.config.policy import Policy
 from fedlearn.models import model_spec
 from fedlearn.privacy import PrivacySpent, largest_loss
+from fedlearn.privacy.accounts.rounds import GaussianRounds
 from fedlearn.privacy.bookings import Booking
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
@@ -41,6 +42,9 @@ BEFORE_LEDGERS = "account"  # name of what a node kept in its place
 NO_LEDGER = "no-ledger"
 MATTERS = {"clients", "seed", "data", "model", "training", "privacy"}
 """The settings on which an answer depends; where a run is stored, and how long it is, is none of them."""
+
+OF_RECORDS = ("protects", "delta", "clip", "noise_multiplier", "records", "participations")
+"""The settings of ``privacy`` that pure epsilon knows nothing of."""
 
 
 class InMemory:
@@ -85,6 +89,10 @@ class NodeBudget:
     ----------
     cost
         The epsilon of one answer, if a record is added or removed.
+    mechanism
+        The Gaussian mechanism of one answer, in place of a cost.
+    planned
+        How often the mechanism is repeated in the whole run.
 
     Raises
     ------
@@ -92,10 +100,12 @@ class NodeBudget:
         If the data are the node's own and it has no ledger, or has spent its budget before there were any.
     """
 
-    def __init__(self, visit: Visit, *, cost: float) -> None:
+    def __init__(self, visit: Visit, *, cost: float, mechanism: GaussianRounds | None = None, planned: int = 0) -> None:
         config = visit.config
         self._ledger = _ledger_of(visit)
-        self._config, self._cost = config, cost
+        self._config, self._cost = config, 0.0 if mechanism else cost
+        self._mechanism, self._planned = mechanism, planned
+        self._delta = config.privacy.delta if mechanism else 0.0
         self._is_at_home = bool(visit.context.node_config.get("ledger"))
         self._run = run_of(config)
         if self._is_at_home and not visit.holds_own_data:  # a record lies in one share of a run
@@ -104,8 +114,10 @@ class NodeBudget:
     @classmethod
     def of_round(cls, visit: Visit, round_number: int) -> NodeBudget:
         """Return what the node may spend, where an answer costs what the learner says for this round."""
-        config = visit.config
-        return cls(visit, cost=learner_of(config).cost(config.privacy.epsilon, round_number=round_number))
+        config, learner = visit.config, learner_of(visit.config)
+        if (mechanism := learner.mechanism(round_number=round_number)) is not None:
+            return cls(visit, cost=0.0, mechanism=mechanism, planned=learner.planned())
+        return cls(visit, cost=learner.cost(config.privacy.epsilon, round_number=round_number))
 
     @property
     def budget(self) -> float:
@@ -119,9 +131,11 @@ class NodeBudget:
     def why_not(self, round_number: int) -> str:
         """Return why the node has no answer in a round; empty where it has one, new or published before."""
         booking = self._booking("", round_number)
-        if self._ledger.has_answered(self._run, round_number) or self._ledger.covers(booking, budget=self.budget):
+        if self._ledger.has_answered(self._run, round_number) or self._ledger.covers(
+            booking, budget=self.budget, delta=self._delta
+        ):
             return ""
-        spent = self._ledger.spent(self._run).epsilon
+        spent = self._ledger.spent(self._run, delta=self._delta).epsilon
         return f"budget spent: {spent:g} of epsilon {self.budget:g}" if spent else BUDGET_SPENT
 
     def once(self, state: State, task: LocalTask, answer: Callable[[], bytes]) -> bytes:
@@ -133,14 +147,15 @@ class NodeBudget:
             If it was not published, and does not fit.
         """
         booking = self._booking(question_of(self._run, state, task), task.round_number)
-        return self._ledger.once(booking, answer, budget=self.budget)
+        return self._ledger.once(booking, answer, budget=self.budget, delta=self._delta)
 
     def _booking(self, question: str, round_number: int) -> Booking:
         loss = self._loss(self._cost)
         now = int(time.time()) if self._is_at_home else 0  # in a simulation the same bytes whenever it is run
         return Booking(
-            question, self._run, self._config.model.name, round_number, loss.epsilon, loss.relation, loss.is_secure, now
-        )
+            question, self._run, self._config.model.name, round_number, loss.epsilon, loss.relation, loss.is_secure,
+            now, mechanism=self._mechanism, planned=self._planned,
+        )  # fmt: skip
 
     def _loss(self, epsilon: float) -> PrivacySpent:
         return largest_loss(epsilon, self._config.privacy)
@@ -157,6 +172,11 @@ def run_of(config: RunConfig) -> str:
         # A share of noise goes by how many reports a sum has, and two sums of the same share would tell it apart.
         matters = matters | {"rounds", "secure", "out"}
     plain = config.model_dump(mode="json", include=matters)
+    if config.protects_records:
+        plain["fits"] = config.privacy.participations or config.rounds.total  # for which noise is calibrated
+    else:  # the digests of runs that were begun before there were these settings
+        for name in OF_RECORDS:
+            del plain["privacy"][name]
     del plain["data"]["notice"]
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -187,9 +207,9 @@ def _ledger_of(visit: Visit) -> Ledger:
         if len(training_set(visit)) < policy.least_records:
             raise Withheld(NOT_ENOUGH)  # of the whole table: with a share, which a server sets, it could count them
         file = LedgerFile(Path(str(folder)), str(node_config.get("data-name", "")))
-        return Ledger(file, most=policy.largest_epsilon, most_questions=policy.most_questions)
+        return Ledger(file, most=policy.largest_epsilon, most_questions=policy.most_questions, delta=policy.delta)
     if visit.holds_own_data:
         raise Withheld(NO_LEDGER)
     if BEFORE_LEDGERS in visit.memory.texts:
         raise Withheld(BUDGET_SPENT)
-    return Ledger(InMemory(visit.memory))
+    return Ledger(InMemory(visit.memory), delta=visit.config.privacy.delta)

@@ -16,6 +16,7 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
 | ``data-not-allowed`` | the data lie outside of the node's data folder, or options would let rows be counted | |
 | ``epsilon-too-large`` | a run may not spend so much | |
+| ``delta-too-large`` | a run may not have such a delta, as with Gaussian noise | |
 | ``not-in-these-hours`` | the owner allows other hours of the day | |
 | ``policy-unreadable`` | what the owner has said cannot be read | |
 | ``no-ledger`` | the model is private, the data are the node's own, and it has no ledger | |
@@ -44,6 +45,7 @@ from fedlearn import wire
 from fedlearn.compression import is_ours
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.policy import Policy
+from fedlearn.config.schema import DP_SGD
 from fedlearn.data.folder import data_folder
 from fedlearn.data.naming import is_path
 from fedlearn.models import MODELS, model_spec
@@ -55,6 +57,7 @@ POLICY_UNREADABLE = "policy-unreadable"
 MODEL_NOT_ALLOWED = "model-not-allowed"
 CODE_NOT_ALLOWED = "code-not-allowed"
 EPSILON_TOO_LARGE = "epsilon-too-large"
+DELTA_TOO_LARGE = "delta-too-large"
 NOISE_NOT_SECURE = "noise-not-secure"
 DATA_NOT_ALLOWED = "data-not-allowed"
 SIZES_NOT_PUBLIC = "sizes-not-public"
@@ -64,7 +67,7 @@ SUMS_NOT_MASKED = "sums-not-masked"
 NOT_IN_THESE_HOURS = "not-in-these-hours"
 NOT_MEASURED = "private-model"
 NOT_ENOUGH = "not-enough-records"
-AS_IF_LOADED = {EPSILON_TOO_LARGE, NOT_IN_THESE_HOURS}
+AS_IF_LOADED = {EPSILON_TOO_LARGE, DELTA_TOO_LARGE, NOT_IN_THESE_HOURS}
 NO_CODEC = "identity"
 CHAINS = {"compression.codec", "compression.downlink"}  # in them a colon stands before an argument, too
 PLAIN = {"out", "data.dir", "data.notice", "engine.options", "engine.device", "model.name"}
@@ -95,7 +98,8 @@ def refused(visit: Visit) -> str:
             return POLICY_UNREADABLE
     if reason in REFUSALS:
         return reason
-    if kind == MessageType.EVALUATE and model_spec(visit.config.model.name).is_private:
+    config = visit.config
+    if kind == MessageType.EVALUATE and (model_spec(config.model.name).is_private or config.protects_records):
         return NOT_MEASURED
     return reason or ("" if policy is None or is_in(policy.hours, datetime.now()) else NOT_IN_THESE_HOURS)
 
@@ -112,10 +116,10 @@ def _hides_its_share(visit: Visit) -> bool:
 def beyond(policy: Policy, config: RunConfig) -> str:
     """Return the reason why a server's settings are beyond a policy, public ones first; empty where they are within."""
     name, privacy = config.model.name, config.privacy
-    is_known_as_private = name in MODELS and MODELS[name].is_private
+    is_known_as_private = name in MODELS and (MODELS[name].is_private or config.protects_records)
     if name not in policy.models and (policy.models or not is_known_as_private):
         return MODEL_NOT_ALLOWED
-    if config.training.learner or config.client.mods or names_code(config):
+    if config.training.learner not in ("", DP_SGD) or config.client.mods or names_code(config):
         return CODE_NOT_ALLOWED
     may_be_private = is_known_as_private or name not in MODELS
     if may_be_private:
@@ -132,7 +136,9 @@ def beyond(policy: Policy, config: RunConfig) -> str:
     if config.data.options and policy.least_records:  # by another target or length a server could count the rows
         return DATA_NOT_ALLOWED
     loss = largest_loss(privacy.epsilon, privacy)
-    return EPSILON_TOO_LARGE if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon) else ""
+    if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon):
+        return EPSILON_TOO_LARGE
+    return DELTA_TOO_LARGE if config.protects_records and privacy.delta > policy.delta else ""
 
 
 def is_in(hours: str, now: datetime) -> bool:

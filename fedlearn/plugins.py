@@ -97,6 +97,7 @@ OBJECTIVES = {
 LEARNERS = {
     "sgd": "client.learners.sgd:SGD",
     "lightning": "client.learners.lightning:Lightning",
+    "dp-sgd": "client.learners.dp_sgd:DPSGD",
     "scaffold": "fedlearn.algorithms.scaffold:ScaffoldSGD",
     "fednova": "fedlearn.algorithms.fednova:FedNovaSGD",
     "feddyn": "fedlearn.algorithms.feddyn:FedDynSGD",
@@ -174,6 +175,11 @@ STRATEGIES = {
     "central": "fedlearn.algorithms.central:Central",
     "median": "strategies.median:Median",
     "trimmed-mean": "strategies.median:TrimmedMean",
+    "krum": "strategies.robust.krum:Krum",
+    "multi-krum": "strategies.robust.krum:MultiKrum",
+    "geometric-median": "strategies.robust.geometric_median:GeometricMedian",
+    "centered-clipping": "strategies.robust.centered_clipping:CenteredClipping",
+    "bulyan": "strategies.robust.bulyan:Bulyan",
     "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
     "relay": "fedlearn.private_trees.federated.strategies.relay:Relay",
     "sums": "fedlearn.private_trees.federated.strategies.sums:Sums",
@@ -273,3 +279,7 @@ CLIENT_TRIAL = "client.app:trial"
 """What tries the learner before round 1: a `fedlearn.words.node.NodeTrial`."""
 CLIENT_PREPARE = "client.app:prepare"
 """What a process of a deployment imports and loads before it forks."""
+CLIENT_AUDITS = "client.learners.audits.both:both"
+"""What audits the learner of `--private records`, as it is and with planted mistakes."""
+CLIENT_CANARIES = "client.learners.audits.canaries:audited"
+"""What audits one training of it by canaries."""

@@ -47,7 +47,7 @@ from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.secure import check_secure, secure_notice
 from server.selectors import Selector, load_selector, remember
-from server.spending import cost_of_initial, counted_in, notices_of, promised, without_exact
+from server.spending import check_records, cost_of_initial, counted_in, notices_of, promised, without_exact
 from server.stopping import check_stopping
 from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import RoundStrategy, load_strategy
@@ -128,6 +128,7 @@ class _Plan:
 def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]) -> _Plan:
     """Return what the run will do; refuse settings that do not go together."""
     make_schedule = load_schedule(config)
+    check_records(config)
     traits = exchange.ask(traits_of)
     if has_private_learner(exchange):
         traits = traits.of_private_learner()

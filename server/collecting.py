@@ -18,6 +18,8 @@ def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
     run.notices.clear()
     if (asked := sum_asked_before(run, at)) is not None:
         return Collected(len(asked.members), asked, 0.0, run.wall.now() - begin)
+    if run.config.is_secure and not run.exchange.is_virtual:
+        run.events.sync()  # nodes remember the attempt: a resumed server must count on from it
     selection = select_cohort(run, at)
     selected, virtual_selected = run.wall.now(), run.clock.now()
     if not selection.cohort:

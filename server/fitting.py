@@ -57,6 +57,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             f"use {_fitting(sent, traits)}",
         )  # fmt: skip
     strategy.check_sent(sent, config.compression)
+    strategy.check_cohort(config.largest_cohort)
     if strategy.sums is not traits.sums:
         does, instead = ("adds up trees", "'forest_union'") if strategy.sums else ("takes the mean of trees", "'relay'")
         is_made_of = "a sum" if traits.sums else "a mean"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedlearn.config import RunConfig
 from fedlearn.models import model_spec
 from fedlearn.runs.log import EventTail
+from fedlearn.words.errors import SettingError
 from fedlearn.words.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ def promised(config: RunConfig) -> PrivacySpent:
     """Return the most that a record of any node loses in a run."""
     from fedlearn.privacy import largest_loss
 
-    return largest_loss(config.privacy.epsilon, config.privacy)
+    loss = largest_loss(config.privacy.epsilon, config.privacy)
+    return replace(loss, delta=config.privacy.delta) if config.protects_records else loss
 
 
 def trust_of(config: RunConfig) -> str:
@@ -46,7 +49,30 @@ def trust_of(config: RunConfig) -> str:
 def counted_in(config: RunConfig) -> str:
     """Return the meaning of an epsilon of this run: between which data sets, of whose data, with whose noise."""
     most = promised(config)
-    return f"{most.relation.value}; unit: {most.unit.value}; {trust_of(config)}"
+    counted = f"{most.relation.value}; unit: {most.unit.value}; {trust_of(config)}"
+    more = assumed(config)
+    return f"{counted}; delta {more['delta']:g}; {more['sampling']}" if more else counted
+
+
+def assumed(config: RunConfig) -> dict[str, Any]:
+    """Return what else an epsilon of this run holds by: delta, and the sampling in words; nothing of pure epsilon."""
+    if not config.protects_records:
+        return {}
+    from fedlearn.privacy.records import RecordPlan
+
+    return {"delta": config.privacy.delta, "sampling": RecordPlan.of(config).guarantee.sampling}
+
+
+def check_records(config: RunConfig) -> None:
+    """Refuse to say that records are protected where nothing does it, or by noise that costs more than the budget."""
+    if config.privacy.protects != "records":
+        return
+    if not config.protects_records:
+        why = "records are protected by learner 'dp-sgd' alone: leave training.learner out"
+        raise SettingError("training.learner", config.training.learner, why)
+    from fedlearn.privacy.records import RecordPlan
+
+    RecordPlan.of(config).check()
 
 
 def notices_of(config: RunConfig, *, test_is_public: bool) -> list[str]:

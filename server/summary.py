@@ -21,7 +21,7 @@ from fedlearn.words.metrics import COUNTS_IN
 from fedlearn.words.state import Layout, State
 from server.run import ServerRun
 from server.secure import summed_in
-from server.spending import notices_of, promised, spent_by_partition, trust_of
+from server.spending import assumed, notices_of, promised, spent_by_partition, trust_of
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
 SECURE_MODS = "what client.mods draw no seed gives: not reproducible"
@@ -128,6 +128,7 @@ def _privacy(run: ServerRun) -> dict[str, object]:
         "neighboring": most.relation.value,
         "unit": most.unit.value,
         "trust": trust_of(run.config),
+        **assumed(run.config),
         "noise": "secure" if most.is_secure else "seeded",
         "noise_notice": "",
     }

@@ -121,8 +121,16 @@ class RoundStrategy(Strategy, Generic[A]):
         self.sends = sends
         self._state: State = {}
 
+    @property
+    def fewest_reports(self) -> int:
+        """The number of reports below which no round is committed, whatever the quorum."""
+        return 1
+
     def check_sent(self, sent: UpdateKind, compression: CompressionSettings) -> None:
         """Raise SettingError, before the first round, where its options do not go with what nodes will send."""
+
+    def check_cohort(self, cohort: int) -> None:
+        """Raise SettingError, before the first round, where a cohort of so many nodes is too small for the strategy."""
 
     @abstractmethod
     def next_state(self, turn: Turn[A]) -> Step:

@@ -13,22 +13,58 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.words.state import Array, Sends
+from fedlearn.words.state import Array, Sends, State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
+from strategies.robust.base import Attackers, by_columns, check_attackers
+from strategies.robust.geometry import Changes
+from strategies.robust.mixing import mixed, nearest_means
 
 COLUMNS = 65_536  # entries sorted at once
 
 
 class SortedColumns(RoundStrategy[Collected]):
-    """A strategy that looks at all values sent for one entry, in ascending order."""
+    """A strategy that looks at all values sent for one entry, in ascending order.
+
+    Parameters
+    ----------
+    attackers : int, default=0
+        f: so many of the nodes that report may lie; a round then needs 2 f + 1 reports.
+    mixing : bool, default=False
+        Whether each change is first replaced by the mean of its n - f nearest ones (`strategies.robust.mixing`).
+    uniform : bool, default=False
+        Makes no difference: every node counts alike anyway.
+    """
 
     accumulator = "strategies.collected:Collected"
     takes_stale = True
 
+    def __init__(self, *, attackers: Attackers = 0, mixing: bool = False, uniform: bool = False) -> None:
+        super().__init__(uniform=uniform)
+        self.attackers = attackers
+        self.mixing = mixing
+
+    @property
+    def fewest_reports(self) -> int:
+        """Return 2 f + 1, below which attackers may be the majority."""
+        return 2 * self.attackers + 1
+
+    def check_cohort(self, cohort: int) -> None:
+        """Refuse a cohort in which attackers may be the majority."""
+        check_attackers(self, cohort)
+
     def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the next state: `middle` of each entry's values."""
+        if self.mixing:
+            return Step(self._of_mixed(turn))
         return Step({name: self._next(name, array, turn.total, turn.sends) for name, array in turn.state.items()})
+
+    def _of_mixed(self, turn: Turn[Collected]) -> State:
+        changes = Changes(turn.state, [update for _, update in turn.total.updates], turn.sends)
+        if len(changes) < self.fewest_reports:
+            return turn.state
+        matrix = nearest_means(changes.gram(), self.attackers)
+        return by_columns(changes, lambda values: self._middles(mixed(values, matrix)))
 
     def _next(self, name: str, array: Array, reports: Collected, sends: Sends) -> Array:
         rows = [update[name] for _, update in reports.updates if name in update]
@@ -41,22 +77,29 @@ class SortedColumns(RoundStrategy[Collected]):
         for row, entries in zip(values, rows, strict=True):
             row[slice(None) if entries.positions is None else entries.positions] = entries.values
         for start in range(0, flat.size, COLUMNS):
-            columns = np.sort(values[:, start : start + COLUMNS], axis=0)
-            count = np.count_nonzero(~np.isnan(columns), axis=0)
-            sent = count > 0
-            middle = self.middle(columns[:, sent], count[sent])
+            middle = self._middles(values[:, start : start + COLUMNS])
+            sent = ~np.isnan(middle)
             part = after[start : start + COLUMNS]
             if sends is Sends.WEIGHTS:
-                part[sent] = middle
+                part[sent] = middle[sent]
             elif array.dtype.kind == "b":  # where most have changed it, it is the other one
-                part[sent] = np.abs(part[sent] - middle)
+                part[sent] = np.abs(part[sent] - middle[sent])
             else:
-                part[sent] += middle
+                part[sent] += middle[sent]
             touched[start : start + COLUMNS] = sent
         if array.dtype.kind in "iub":
             np.rint(after, out=after)
         # Integers beyond 2^53 do not survive float64: where no node sent, the old array itself is taken.
         return np.where(touched, after.astype(array.dtype), flat).reshape(array.shape)
+
+    def _middles(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the `middle` of each column, (entries,); NaN where all are null."""
+        columns = np.sort(values, axis=0)
+        count = np.count_nonzero(~np.isnan(columns), axis=0)
+        sent = count > 0
+        middles = np.full(values.shape[1], np.nan)
+        middles[sent] = self.middle(columns[:, sent], count[sent])
+        return middles
 
     @abstractmethod
     def middle(self, columns: NDArray[np.float64], count: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -76,6 +119,10 @@ class Median(SortedColumns):
 
     Parameters
     ----------
+    attackers : int, default=0
+        f: so many of the nodes that report may lie; a round then needs 2 f + 1 reports.
+    mixing : bool, default=False
+        Whether each change is first replaced by the mean of its n - f nearest ones.
     uniform : bool, default=False
         Makes no difference: every node counts alike anyway.
 
@@ -98,6 +145,10 @@ class TrimmedMean(SortedColumns):
     ----------
     trim : float, default=0.1
         Share of the values that is cut from each end, in [0, 0.5).
+    attackers : int, default=0
+        f: so many of the nodes that report may lie; a round then needs 2 f + 1 reports.
+    mixing : bool, default=False
+        Whether each change is first replaced by the mean of its n - f nearest ones.
     uniform : bool, default=False
         Makes no difference: every node counts alike anyway.
 
@@ -112,8 +163,15 @@ class TrimmedMean(SortedColumns):
     array([2.])
     """
 
-    def __init__(self, *, trim: Annotated[float, Field(ge=0, lt=0.5)] = 0.1, uniform: bool = False) -> None:
-        super().__init__(uniform=uniform)
+    def __init__(
+        self,
+        *,
+        trim: Annotated[float, Field(ge=0, lt=0.5)] = 0.1,
+        attackers: Attackers = 0,
+        mixing: bool = False,
+        uniform: bool = False,
+    ) -> None:
+        super().__init__(attackers=attackers, mixing=mixing, uniform=uniform)
         self.trim = trim
 
     def middle(self, columns: NDArray[np.float64], count: NDArray[np.intp]) -> NDArray[np.float64]:

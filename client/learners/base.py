@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples
+from fedlearn.privacy.accounts.rounds import GaussianRounds
 from fedlearn.words.state import State
 
 
@@ -141,6 +142,18 @@ class Learner(Protocol):
         The node's ledger books it before `fit` is called, and calls `fit` once for each question of the server.
         """
         return budget
+
+    def mechanism(self, *, round_number: int = 1) -> GaussianRounds | None:
+        """Return the Gaussian mechanism that a fit in this round is; None where `cost` says what it costs.
+
+        The ledger books its parameters. All rounds of the run together keep to ``privacy.epsilon`` and
+        ``privacy.delta``.
+        """
+        return None
+
+    def planned(self) -> int:
+        """Return how often the mechanism is repeated in the whole run, where that is fixed before round 1; else 0."""
+        return 0
 
     def why_not(self, memory: NodeMemory) -> str:
         """Return why the node cannot learn any more, empty if it can; `memory` is that of its tasks."""

@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedlearn.plugging.registry import load_reference
+from fedlearn.plugins import CLIENT_AUDITS, CLIENT_CANARIES
 from fedlearn.words.errors import RunFailed, UsageError
 
 
@@ -22,6 +24,12 @@ def audit(
     pairs: Annotated[
         int | None, typer.Option(min=1, help="Of neighboring data sets, for each that is replayed (default 2000).")
     ] = None,
+    networks: Annotated[
+        bool, typer.Option("--networks", help="Audit DP-SGD: sums of neighbors, and trainings with canaries.")
+    ] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="With --networks: trainings with canaries, of seeds 1 to N (default 5).")
+    ] = None,
 ) -> None:
     """Try to refute every privacy claim, by experiment or exactly, and check that the auditor catches what is wrong.
 
@@ -32,6 +40,14 @@ def audit(
         raise UsageError("--draws is for the audit by experiment; --exact takes --pairs")
     if pairs is not None and not exact:
         raise UsageError("--pairs is for --exact; the audit by experiment takes --draws")
+    if seeds is not None and not networks:
+        raise UsageError("--seeds is for --networks, which trains once with each")
+    if networks:
+        if exact or draws is not None or seed is not None:
+            raise UsageError("--networks takes --seeds alone")
+        if wrong := _of_networks(seeds or 5):
+            raise RunFailed("not as it must be: " + "; ".join(wrong))
+        return
     wrong = (
         _replayed(pairs or 2000, seed or 0)
         if exact
@@ -93,3 +109,29 @@ def _replayed(pairs: int, seed: int) -> list[str]:
     Console(highlight=False).print(table)
     print("The losses are those of the pairs and answers that were drawn; samplers are audited without --exact.")
     return wrong
+
+
+def _of_networks(seeds: int) -> list[str]:
+    """Print what both audits of DP-SGD find; return a line for each verdict that is not the expected one."""
+    columns = ("learner", "sums of neighbors", "canaries: epsilon at least")
+    table = Table(*columns, title="DP-SGD as it is, and with mistakes: what is refuted is red")
+    wrong = []
+    for each in load_reference(CLIENT_AUDITS)():
+        wrong += [] if each.is_as_expected else [f"{each.name}: {each.exact}; {each.seen}"]
+        exact, seen = f"{each.exact.largest:.4f} of the claim", f"{each.seen.measured:.2f} of {each.seen.claimed:g}"
+        table.add_row(each.name, _red(exact, each.exact.is_refuted), _red(seen, each.seen.is_refuted))
+    Console(highlight=False).print(table)
+    audited = load_reference(CLIENT_CANARIES)
+    above = 0
+    for seed in range(1, seeds + 1):
+        result = audited(seed=seed)
+        above += result.is_refuted
+        print(f"seed {seed}: {result}", flush=True)
+    print(f"{above} of {seeds} trainings above the claim; a sound learner is above it once in a thousand at most")
+    if above > max(seeds // 100, 1):
+        wrong.append(f"{above} of {seeds} trainings prove more than the claim")
+    return wrong
+
+
+def _red(text: str, is_refuted: bool) -> str:
+    return f"[bold red]{text}[/]" if is_refuted else text

@@ -95,6 +95,11 @@ def client(
         typer.Option(metavar="X", envvar=f"{VARIABLE}LARGEST_EPSILON", rich_help_panel=OWNER,
                      help="Largest epsilon over all runs and servers."),
     ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(metavar="X", envvar=f"{VARIABLE}DELTA", rich_help_panel=OWNER,
+                     help="Probability at which it need not hold, as 1e-6; else 0: no Gaussian noise."),
+    ] = None,
     epsilon_of_a_run: Annotated[
         float | None,
         typer.Option(metavar="X", envvar=f"{VARIABLE}EPSILON_OF_A_RUN", rich_help_panel=OWNER,
@@ -142,7 +147,8 @@ def client(
     if device and not DEVICE.fullmatch(device):
         raise UsageError(f"--device {device}: write cpu, cuda, cuda:1 and so on, mps or auto")
     allowed = {
-        "largest_epsilon": largest_epsilon, "epsilon_of_a_run": epsilon_of_a_run, "least_records": least_records,
+        "largest_epsilon": largest_epsilon, "delta": delta, "epsilon_of_a_run": epsilon_of_a_run,
+        "least_records": least_records,
         "most_questions": most_questions, "models": models, "hours": hours, "seeded_noise": seeded_noise or None,
         "public_sizes": public_sizes or None,
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,7 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
         if (value := summary.get(metric.name)) is None:
             continue
         if metric.is_privacy_loss:
-            counted = "; ".join(filter(None, [str(summary.get("neighboring")), str(summary.get("trust", ""))]))
+            counted = "; ".join(_counted_in(summary))
             table.add_row("privacy spent", f"{metric.title} {value:g} per record ({counted})")
         elif (best := summary.get(f"best_{metric.name}")) is not None:
             best_round = f"(best {number(best)} in round {summary['best_round']})"
@@ -145,3 +145,10 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
 def _short(folder: Path) -> Path:
     """Return a path relative to the current folder, if it lies below that."""
     return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+
+
+def _counted_in(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the words without which an epsilon of a summary means nothing."""
+    for name in ("neighboring", "trust", "delta", "sampling"):
+        if value := summary.get(name, ""):
+            yield f"{name} {value:g}" if isinstance(value, float) else str(value)

@@ -24,6 +24,8 @@ class Policy(Settings):
 
     largest_epsilon: Positive
     """Largest sum of epsilon, over all runs and servers."""
+    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Probability at which `largest_epsilon` need not hold; at 0 nothing is answered with Gaussian noise."""
     epsilon_of_a_run: Positive | None = None
     """Largest epsilon of one run; `largest_epsilon` unless given. Other settings make another run."""
     seeded_noise: bool = False

@@ -15,12 +15,15 @@ from pydantic import Field
 from fedlearn.config.fields import Settings
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 from fedlearn.config.tables.data import DataSettings
-from fedlearn.config.tables.learning import ClientSettings, ModelSettings, PrivacySettings, TrainingSettings
+from fedlearn.config.tables.learning import ClientSettings, ModelSettings, TrainingSettings
+from fedlearn.config.tables.privacy import PrivacySettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
 from fedlearn.config.tables.rounds import EvaluationSettings, RoundSettings, StopSettings
 from fedlearn.config.tables.running import DeviceSettings, EngineSettings
 from fedlearn.config.tables.secure import SecureSettings
 from fedlearn.words.cohort import needed_of
+
+DP_SGD = "dp-sgd"  # the learner that protects records
 
 
 class RunConfig(Settings):
@@ -58,6 +61,11 @@ class RunConfig(Settings):
     def is_secure(self) -> bool:
         """Whether the server gets the sum of the reports alone, masked or for a study without masks."""
         return self.secure.sums != "off"
+
+    @property
+    def protects_records(self) -> bool:
+        """Whether nodes train by DP-SGD, and pay for it from their ledgers."""
+        return self.privacy.protects == "records" and self.training.learner == DP_SGD
 
     @property
     def sends(self) -> Literal["weights", "update"]:

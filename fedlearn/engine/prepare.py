@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import CENTRAL, NONE, as_baseline
+from fedlearn.config.tables.privacy import PrivacySettings
 from fedlearn.data.cache import checked
 from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import with_fingerprint
 from fedlearn.engine import load_engine
 from fedlearn.models import model_spec
-from fedlearn.models.loaded import dataset_of, with_found
+from fedlearn.models.loaded import dataset_of, is_ours, with_found
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError
 
@@ -49,7 +50,7 @@ def prepared(config: RunConfig) -> RunConfig:
         if dataset.made is not None and config.training.baseline == CENTRAL:
             why = f"the examples of {dataset.name!r} are made node by node, and no node can hold all: take stored data"
             raise SettingError("training.baseline", CENTRAL, why)
-        by_record = model_spec(config.model.name).is_private
+        by_record = _keeps_records(config)
         table = partition_table(
             dataset, config.data, num_partitions=config.clients, seed=config.seed, by_record=by_record
         )
@@ -62,6 +63,7 @@ def prepared(config: RunConfig) -> RunConfig:
     privacy = config.privacy
     if privacy.noise == "auto" and _may_add_noise(config):
         privacy = privacy.model_copy(update={"noise": "seeded"})
+    privacy = _declared(config, privacy, len(dataset.train), is_public=is_ours(config))
     found = with_found(config, dataset)
     if found.training.precision != "float32" and found.engine.device == "cpu" and not has_bfloat16():
         log.warning(SLOW, found.training.precision)
@@ -105,4 +107,19 @@ def _usual_stack(found: RunConfig) -> int:
 
 def _may_add_noise(config: RunConfig) -> bool:
     """Return whether nodes may add noise; a learner or a mod from outside may, without being imported here."""
-    return model_spec(config.model.name).is_private or ":" in config.training.learner or bool(config.client.mods)
+    return _keeps_records(config) or ":" in config.training.learner or bool(config.client.mods)
+
+
+def _keeps_records(config: RunConfig) -> bool:
+    """Return whether nodes publish nothing of their records but what a budget pays for."""
+    return model_spec(config.model.name).is_private or config.protects_records
+
+
+def _declared(config: RunConfig, privacy: PrivacySettings, records: int, *, is_public: bool) -> PrivacySettings:
+    """Return the settings with a declared number of records of a node, if it is left to a simulation."""
+    if not config.protects_records or privacy.records:
+        return privacy
+    if privacy.noise != "seeded" and not is_public:
+        why = "declare about how many records a node holds: its true number is what noise is to hide"
+        raise SettingError("privacy.records", 0, why)
+    return privacy.model_copy(update={"records": max(records // config.clients, 1)})

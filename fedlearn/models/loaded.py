@@ -42,6 +42,11 @@ def _asked_for(config: RunConfig) -> str:
     return model_spec(config.model.name).dataset if name == "auto" else name
 
 
+def is_ours(config: RunConfig) -> bool:
+    """Return whether the run's data set comes with fedlearn, so that everybody may know its rows."""
+    return _asked_for(config) in DATASETS
+
+
 def with_found_data(config: RunConfig) -> RunConfig:
     """Return the settings with the data set and the device that were found, as results must name them."""
     return with_found(config, dataset_of(config))
@@ -146,7 +151,7 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     dataset, model = loaded(config)
     sums = isinstance(model, Ensemble) and model.sums
     is_private = model_spec(config.model.name).is_private or model.metrics.privacy_loss is not None
-    is_public = _asked_for(config) in DATASETS if dataset.test_is_public is None else dataset.test_is_public
+    is_public = is_ours(config) if dataset.test_is_public is None else dataset.test_is_public
     return Traits(
         model.update_kind,
         model.metrics,

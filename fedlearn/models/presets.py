@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedlearn.config import RunConfig, config_from
+from fedlearn.config.schema import DP_SGD
 from fedlearn.models import model_spec
 from fedlearn.plugging.registry import call_plugin, load_plugin
 from fedlearn.plugins import ALGORITHMS
@@ -35,6 +36,8 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
         return dict(flat)  # which `config_from` refuses
     row = model_spec(name)
     preset: dict[str, Any] = {"strategy.name": row.strategy} if row.strategy else {}
+    if flat.get("privacy.protects") == "records":
+        preset["training.learner"] = DP_SGD
     if flat.get("strategy.name", row.strategy) == row.strategy:
         if row.rounds == "once":
             # Every node sends all it has: in a second round all budgets would be spent.

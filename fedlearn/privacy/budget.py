@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedlearn.config.tables.learning import PrivacySettings
+    from fedlearn.config.tables.privacy import PrivacySettings
 
 
 class NeighboringRelation(StrEnum):
@@ -191,7 +191,7 @@ def largest_loss(epsilon: float, settings: PrivacySettings) -> PrivacySpent:
 
     Examples
     --------
-    >>> from fedlearn.config.tables.learning import PrivacySettings
+    >>> from fedlearn.config.tables.privacy import PrivacySettings
     >>> print(largest_loss(1.0, PrivacySettings(public_sizes=True, noise="secure")))
     epsilon = 2 (replace one record; unit: record)
     """

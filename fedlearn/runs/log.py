@@ -83,6 +83,12 @@ class EventLog:
             self._file.flush()
         self._flushed = time.time()
 
+    def sync(self) -> None:
+        """Have the disk hold the written events: they survive a power failure."""
+        self.flush()
+        with storing(self._path.parent, self._path):
+            os.fsync(self._file.fileno())
+
     def __enter__(self) -> Self:
         """Return the log."""
         return self

@@ -29,7 +29,15 @@ NOT_HERE = (
 
 NOT_OF_ROUNDS = ("round_number", "attempts", "ready", "uploads", "bytes_protocol")
 NOT_AVERAGED = ("best_round", "rounds")
-PRIVACY = ("neighboring", "unit", "trust", "noise", "noise_notice")  # entries beside an epsilon, also in means
+PRIVACY = (
+    "neighboring",
+    "unit",
+    "trust",
+    "delta",
+    "sampling",
+    "noise",
+    "noise_notice",
+)  # entries beside an epsilon, also in means
 
 VIRTUAL = "virtual_"  # before the names of columns in virtual time
 

@@ -97,9 +97,14 @@ def forget_asked(run: ServerRun) -> None:
 
 
 def attempts_before(run: ServerRun, round_number: int) -> int:
-    """Return how many attempts at a round a killed server has made that nodes of secure sums remember."""
+    """Return how many attempts at a round a killed server has made that nodes of secure sums remember.
+
+    A sum that it has asked for belongs to the last of them, which goes on under its own number.
+    """
     if not run.config.is_secure or run.exchange.is_virtual:
         return 0
+    if (asked := asked_sum(run, At(round_number, 1))) is not None:
+        return asked.at[1] - 1
     tried = (
         event["attempt"]
         for event in EventTail(run.store.folder / EVENTS).read()

@@ -22,6 +22,7 @@ def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str
     """Return why the quorum is missed; empty if it is not. It is a share of the wanted nodes, or of the cohort."""
     cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
     needed = needed_of(run.rounds.quorum, wanted) if wanted else quorum_of(run.config, cohort)
+    needed = max(needed, run.strategy.fewest_reports)
     if reported >= needed:
         return ""
     why = next(

@@ -37,7 +37,7 @@ from fedlearn.secure.question import Question
 from fedlearn.secure.server import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total, fixed_point_of
 from fedlearn.secure.whole import WholeNumbers
-from fedlearn.words.cohort import At, Fate, Member, NodeReport
+from fedlearn.words.cohort import At, Fate, Member
 from fedlearn.words.errors import Refused, UsageError
 from fedlearn.words.state import UpdateKind, layout_of
 from server.attempt import NotCommitted, Reporting, Selection
@@ -45,7 +45,7 @@ from server.phases.asked import AskedSum, asked_sum, store_asked
 from server.phases.configuration import configure
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import collect_reports, tell
-from server.phases.sums import SumOfNodes, Whole, added_up, masked_plan
+from server.phases.sums import SumOfNodes, Whole, added_up, masked_plan, with_absent
 from server.run import ServerRun
 from server.secure import groups_in, level_of, summed_metrics
 
@@ -166,7 +166,7 @@ class _Attempt:
         if self._is_masked:
             for each in self._standing:
                 each.server.add(each.total_in(reporting))
-        self._reporting = self._with_absent(reporting)
+        self._reporting = with_absent(reporting, self._cohort.values())
         return self._reporting
 
     def _unmasked(self, reporting: Reporting, survivors: Mapping[int, Survivors]) -> Reporting | NotCommitted:
@@ -256,17 +256,6 @@ class _Attempt:
         members = self._cohort.values() if self._reporting is None else self._reporting.members
         self._run.notices.send({member.node_id: "abandoned" for member in members}, self._at)
         return NotCommitted(reason, self._reporting is not None and self._reporting.raised_alike)
-
-    def _with_absent(self, reporting: Reporting) -> Reporting:
-        """Return the reports with those nodes of the cohort as failed that have shared no secrets."""
-        there = {member.partition_id for member in reporting.members}
-        members, reports, seconds = [*reporting.members], [*reporting.reports], [*reporting.seconds]
-        for partition_id, member in self._cohort.items():
-            if partition_id not in there:
-                members.append(member._replace(position=len(members)))
-                reports.append(NodeReport(len(reports), Fate.FAILED, reason="it has not shared its secrets in time"))
-                seconds.append(None)
-        return replace(reporting, members=members, reports=reports, seconds=seconds)
 
     def _asked(self, kind: str, what: Mapping[int, list[Any]], answer: type[T]) -> Iterator[T]:
         """Send each node its part of `what`, and yield the answers that can be read, as they come."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
@@ -17,7 +17,7 @@ from fedlearn.secure.masks import Words, zeros
 from fedlearn.secure.server import Missing, SecureServer
 from fedlearn.secure.summands import Flat, Summands, Total
 from fedlearn.secure.whole import WholeNumbers
-from fedlearn.words.cohort import At, Member
+from fedlearn.words.cohort import At, Fate, Member, NodeReport
 from fedlearn.words.state import ArraySpec, Layout, Positions, UpdateKind, layout_of
 from server.attempt import Reporting
 from server.phases.reporting import fold_plan
@@ -98,6 +98,18 @@ def masked_plan(run: ServerRun, at: At, sums: Sequence[SumOfNodes], *, cohort: S
         parcels={STATE: ParcelPlan(layout, "fedlearn.folding.modular:ModularSum", uniform=True)},
         masked=MaskedPlan(bits, groups),
     )  # fmt: skip
+
+
+def with_absent(reporting: Reporting, cohort: Iterable[Member]) -> Reporting:
+    """Return the reports with those nodes of the cohort as failed that have shared no secrets."""
+    there = {member.partition_id for member in reporting.members}
+    members, reports, seconds = [*reporting.members], [*reporting.reports], [*reporting.seconds]
+    for member in cohort:
+        if member.partition_id not in there:
+            members.append(member._replace(position=len(members)))
+            reports.append(NodeReport(len(reports), Fate.FAILED, reason="it has not shared its secrets in time"))
+            seconds.append(None)
+    return replace(reporting, members=members, reports=reports, seconds=seconds)
 
 
 def added_up(

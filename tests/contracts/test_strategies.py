@@ -193,7 +193,7 @@ def started(name, **compression):
     """Run Flower's own `Strategy.start` with one of our strategies and our ClientApp, on the digits."""
     config = RunConfig.model_validate(
         {
-            "clients": 3,
+            "clients": max(3, strategy_of(name).fewest_reports),
             "data": {"dataset": "digits"},
             "training": {"local_epochs": 1},
             "compression": compression,

@@ -125,10 +125,18 @@ API = {
     "privacy": Page(
         "Privacy",
         "This page documents accounts, noise and mechanisms.",
-        _of(
-            "fedlearn.privacy",
-            "PrivacyAccountant PrivacySpent SpentLine NeighboringRelation PrivacyUnit Noise secure_noise seeded_noise"
-            " laplace geometric exponential permute_and_flip noisy_quantile polya_share disjoint_parts largest_loss",
+        (
+            *_of(
+                "fedlearn.privacy",
+                "PrivacyAccountant PrivacySpent SpentLine NeighboringRelation PrivacyUnit Noise secure_noise"
+                " seeded_noise laplace geometric gaussian skellam exponential permute_and_flip noisy_quantile"
+                " polya_share disjoint_parts largest_loss",
+            ),
+            *_of(
+                "fedlearn.privacy.accounts",
+                "GaussianRounds Guarantee RdpFilter epsilon_of epsilons_by_round noise_multiplier_for",
+            ),
+            *_of("fedlearn.privacy.factorization", "Banded CorrelatedNoise Option options square_root optimal"),
         ),
     ),
 }

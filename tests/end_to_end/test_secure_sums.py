@@ -13,10 +13,12 @@ from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.folding.modular import MASKED
+from fedlearn.models.loaded import loaded
 from fedlearn.report.page.account import account
 from fedlearn.report.stored import read_run
 from fedlearn.words.errors import FedlearnError, SettingError
 from tests.end_to_end.vanishing import Killed, Remote, run, settings_of
+from tests.faults.disk import ROOT, Disk
 
 
 @pytest.mark.parametrize("last", ["shares", "report", "signature", "unmasking"])
@@ -116,6 +118,40 @@ def test_killed_server_skips_a_round_whose_nodes_have_forgotten(tmp_path):
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
     assert [each["round"] for each in events if each["event"] == "skipped"] == [1]
     assert [each["reported"] for each in events if each["event"] == "committed"] == [0, 6]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_server_whose_machine_lost_power_begins_no_attempt_again_that_nodes_know(seed):
+    flower.enter_run()
+    config = prepared(settings_of(ROOT, rounds={"total": 1, "max_attempts": 1, "quorum": 1.0}))
+    loaded(config)  # before the disk answers for Python's functions
+    disk = Disk()
+    first = Remote(config, kill_at=("report", 3))
+    with disk.attached():
+        with pytest.raises(Killed):
+            load_server_app()(first, flower.server_context(to_flower(config)))
+        disk.fail(seed)
+        resumed = Remote(config, kept=first.kept)
+        load_server_app()(resumed, flower.server_context(to_flower(config)))
+        summary = json.loads((ROOT / "summary.json").read_bytes())
+    assert summary["status"] == "completed"
+    assert {attempt for _, attempt, *_ in first.heard if attempt} == {1}
+    assert {attempt for _, attempt, *_ in resumed.heard if attempt} == {2}
+
+
+def test_nodes_forget_their_secrets_when_a_resumed_server_skips_the_round(tmp_path):
+    flower.enter_run()
+    config = prepared(settings_of(tmp_path / "run", rounds={"total": 1}))
+    first = Remote(config, kill_at=("unmasking", 0))
+    with pytest.raises(Killed):
+        load_server_app()(first, flower.server_context(to_flower(config)))
+    gone = {(1, 1): {each: "unmasking" for each in range(4)}}
+    resumed = Remote(config, gone, kept=first.kept)
+    load_server_app()(resumed, flower.server_context(to_flower(config)))
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    ends = [(each["event"], each["attempt"]) for each in events if each["event"] in ("skipped", "committed")]
+    assert not any(resumed.seed_of(node) for node in resumed.get_node_ids())
+    assert ends == [("skipped", 1), ("committed", 1)]
 
 
 def test_no_secret_of_a_node_lies_in_the_run_folder_or_outlives_its_round(tmp_path):

@@ -1,4 +1,4 @@
-"""Settings of learning: the model, its training on a node, and what a record may lose."""
+"""Settings of learning: the model, and its training on a node."""
 
 from __future__ import annotations
 
@@ -171,39 +171,5 @@ class ClientSettings(Settings):
         description=(
             "Flower's client mods around training, the first outermost: a list of module:name, as "
             'flwr.clientapp.mod:fixedclipping_mod, or {"module:Class" = {OPTION = VALUE}}.'
-        ),
-    )
-
-
-class PrivacySettings(Settings):
-    """Settings of differentially private models: what a record may lose."""
-
-    epsilon: Annotated[Positive, Flag("--epsilon", "X", Panel.LEARNING), ReadBy.PRIVATE] = Field(
-        default=1.0,
-        description=(
-            "Budget of each node for the whole run: pure epsilon, per record, add or remove one. A tree spends all of"
-            " it."
-        ),
-    )
-    noise: Literal["auto", "seeded", "secure"] = Field(
-        default="auto",
-        description=(
-            "secure: protects, never twice the same. seeded: same seed, same bytes, protects nobody. auto: seeded in "
-            "a simulation, secure elsewhere."
-        ),
-    )
-    trust: Annotated[Literal["local", "distributed"], ReadBy.SUMS] = Field(
-        default="local",
-        description=(
-            "Of models made of sums, whose noise protects. local: each node's own. distributed: that of all nodes "
-            "together, each adds a share; private only where nobody sees what one node sends, so in a simulation "
-            "only."
-        ),
-    )
-    public_sizes: Annotated[bool, ReadBy.PRIVATE] = Field(
-        default=False,
-        description=(
-            "Everybody knows how many examples a node holds: trees are weighed by it, and no budget goes to "
-            "estimating it. Results then say 2 epsilon, for a record that is replaced."
         ),
     )

@@ -61,7 +61,8 @@ def test_the_closed_form_has_the_deviations_of_the_table(rounds, bands, expected
 
 
 @pytest.mark.parametrize(
-    ("rounds", "bands"), [pytest.param(t, b, marks=pytest.mark.slow) for t in OPTIMA for b in OPTIMA[t]]
+    ("rounds", "bands"),
+    [pytest.param(t, b, marks=pytest.mark.slow if t == 100 else pytest.mark.long) for t in OPTIMA for b in OPTIMA[t]],
 )
 def test_the_optimum_is_that_of_the_table(rounds, bands, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path))

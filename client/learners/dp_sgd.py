@@ -1,0 +1,219 @@
+"""DP-SGD: local training that is private for each record of the node.
+
+A step draws a batch by coins, clips the gradient of each example to ``privacy.clip`` over all parameters together, adds
+Gaussian noise to their sum, divides by the *expected* size of a batch, and steps. The optimizer, weight decay and the
+pull of FedProx see the noisy gradient alone: post-processing.
+
+*Claim.* A fit is a Gaussian mechanism, repeated ``plan.steps`` times with Poisson sampling of records
+(`RecordPlan.mechanism`), between data sets of which one has a record more. *Proof.* Parameters before a step are
+published or follow from earlier answers. A record that is in the batch adds at most clip to the sum in the L2 norm
+(`fedlearn.models.singly`); coins of other records do not depend on it. Number of steps, rate and divisor are
+constants. Whether an example fails depends on the example alone, and then it adds nothing. Dropout and augmentation
+draw for each place by itself, from numbers that nobody knows: assigned to records, they are a part of the record.
+
+*Rounding.* With secure noise each record has a place in the batch by a hash of its own content, and batches have one
+shape: its gradient is the same to the last bit, whatever other records there are. With seeded noise, which protects
+nobody, places are filled one after another, which takes less time.
+
+Source: Abadi et al. 2016 (arXiv:1607.00133), algorithm 1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from client.learners.base import LocalFit, LocalTask
+from client.learners.draws import Draws, draws_for
+from client.learners.sgd import SGD
+from fedlearn.config import RunConfig
+from fedlearn.data.base import Examples
+from fedlearn.data.drawing import drawn
+from fedlearn.models.device import seed_torch
+from fedlearn.models.singly import check_apart, clipped_sum_of
+from fedlearn.models.singly.one_by_one import OneByOne
+from fedlearn.models.torch_model import TorchModel
+from fedlearn.privacy import gaussian
+from fedlearn.privacy.accounts import GaussianRounds
+from fedlearn.privacy.records import RecordPlan
+from fedlearn.words.errors import SettingError, said
+from fedlearn.words.metric import EPSILON
+from fedlearn.words.state import State
+
+Rows = NDArray[np.integer[Any]]
+TRIED = 2  # examples
+SECURE_PLACES = 32  # places by hash: of few places some are crowded, with many most stay empty
+
+log = logging.getLogger("fedlearn.node")
+
+
+class DPSGD(SGD):
+    """Trains a model by gradients of single examples, clipped, with noise on their sums.
+
+    Raises
+    ------
+    SettingError
+        For a model that mixes examples, and for settings that would tell the number of records or spend it otherwise.
+    """
+
+    is_private = True
+    kept_between_fits: ClassVar[tuple[str, ...]] = (*SGD.kept_between_fits, "_sum")
+
+    def __init__(self, model: TorchModel, config: RunConfig, **optimizer_options: Any) -> None:
+        _check(model, config)
+        super().__init__(model, config, **optimizer_options)
+        self.plan = RecordPlan.of(config)
+        self.plan.check()
+        self.privacy = config.privacy
+        self.is_secure = config.privacy.noise != "seeded"
+        check_apart(model, config.model.name)
+        expected = SECURE_PLACES if self.is_secure else round(self.plan.expected)
+        self._sum = clipped_sum_of(model, expected)
+
+    def mechanism(self, *, round_number: int = 1) -> GaussianRounds:
+        """Return what a fit costs."""
+        return self.plan.mechanism
+
+    def planned(self) -> int:
+        """Return the number of steps of the whole run, in which the node takes part at most."""
+        return self.plan.planned
+
+    def fit(self, state: State, task: LocalTask) -> LocalFit:
+        """Return the state after the planned steps, and the epsilon of a node that has taken part in every round."""
+        draws = self._draws(task)
+        seed_torch(self.model.device, draws.torch_seed)
+        self.model.load(state)
+        self.model.train()
+        parameters: list[Tensor] = list(self.model.parameters)
+        change = self.change_for(parameters, task)
+        places = self._places(task)
+        for _ in range(self._steps(task)):
+            taken = self._taken(task, draws)
+            noisy = self._noisy(self._sum_over(task, taken, places), draws)
+            gradient = torch.from_numpy(self._divided(noisy, int(taken.sum())).astype(np.float32))
+            split = gradient.to(self.model.device).split([each.numel() for each in parameters])
+            change([part.view_as(each) for part, each in zip(split, parameters, strict=True)])
+        trained = self.model.arrays()
+        arrays = {name: trained[name] if name in self.model.names else state[name] for name in state}
+        return LocalFit(arrays, 1, {EPSILON.name: self.plan.spent_after(task.round_number)})
+
+    def try_on(self, examples: Examples) -> None:
+        """Raise SettingError where the gradient of an example cannot be computed."""
+        rows = np.arange(min(TRIED, len(examples)))
+        try:
+            self._clipped(examples, [rows], clip=self.privacy.clip)
+        except Exception as error:
+            raise SettingError("training.learner", "dp-sgd", f"{type(error).__name__}: {said(error)}") from error
+
+    # Each of these is a part of the claim, and planted mistakes replace one of them (`audits/planted.py`).
+
+    def _draws(self, task: LocalTask) -> Draws:
+        return draws_for(task, is_secure=self.is_secure)
+
+    def _steps(self, task: LocalTask) -> int:
+        return self.plan.steps
+
+    def _taken(self, task: LocalTask, draws: Draws) -> NDArray[np.bool_]:
+        return draws.coins(len(task.indices), self.plan.sampling_rate)
+
+    def _noisy(self, total: NDArray[np.float64], draws: Draws) -> NDArray[np.float64]:
+        noise = self.plan.mechanism.noise_multiplier
+        return gaussian(total, clip=self.privacy.clip, noise_multiplier=noise, noise=draws.noise)
+
+    def _divided(self, noisy: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+        return noisy / self.plan.expected
+
+    def _sum_over(self, task: LocalTask, taken: NDArray[np.bool_], places: Rows) -> NDArray[np.float64]:
+        """Return the clipped sum over a batch, (P,)."""
+        chunks = list(_chunks(task.indices[taken], places[taken], self._sum.places, is_placed=self.is_secure))
+        try:
+            return self._clipped(task.train, chunks, clip=self.privacy.clip)
+        except Exception as error:  # of an example: whether a node fails must not depend on one
+            log.error("dp-sgd: an example fails (%s: %s) and adds nothing", type(error).__name__, said(error))
+            return self._alone(task.train, task.indices[taken])
+
+    def _clipped(self, train: Examples, chunks: list[Rows], *, clip: float) -> NDArray[np.float64]:
+        """Return the clipped sum over chunks: rows by place, -1 where a place is empty."""
+        total = torch.zeros(sum(each.numel() for each in self.model.parameters), dtype=torch.float64)
+        for chunk in chunks:
+            taken = np.zeros(self._sum.places, bool)
+            taken[: len(chunk)] = chunk >= 0
+            inputs, targets = self.batch(train, chunk[chunk >= 0])
+            where = torch.from_numpy(taken).to(self.model.device)
+            total += self._sum(_spread(inputs, where), _spread(targets, where), where, clip=clip).cpu()
+        return total.numpy()
+
+    def _alone(self, train: Examples, rows: Rows) -> NDArray[np.float64]:
+        """Return the clipped sum of rows, each by itself; one that cannot be read or computed adds nothing."""
+        total = torch.zeros(sum(each.numel() for each in self.model.parameters), dtype=torch.float64)
+        alone, one = OneByOne(self.model, 1), torch.ones(1, dtype=torch.bool, device=self.model.device)
+        for row in rows:
+            try:
+                total += alone(*self.batch(train, np.array([row])), one, clip=self.privacy.clip).cpu()
+            except Exception:
+                log.debug("dp-sgd: row %d adds nothing", row)
+        return total.numpy()
+
+    def _places(self, task: LocalTask) -> Rows:
+        """Return the place of each of the node's examples in a batch, by its own content where noise is secure."""
+        if not self.is_secure:
+            return np.zeros(len(task.indices), np.int64)
+        mine = task.train.at(task.indices)
+        return (drawn(mine, seed=task.seed, purpose="place in a batch") * self._sum.places).astype(np.int64)
+
+
+def _chunks(rows: Rows, places: Rows, width: int, *, is_placed: bool) -> Iterator[Rows]:
+    """Yield batches of `width` places, each the row at a place, or -1.
+
+    >>> [chunk.tolist() for chunk in _chunks(np.array([7, 8, 9]), np.array([1, 1, 0]), 2, is_placed=True)]
+    [[9, 7], [-1, 8]]
+    """
+    if not is_placed:
+        yield from (rows[start : start + width] for start in range(0, len(rows), width))
+        return
+    order = np.argsort(places, kind="stable")
+    counts = np.bincount(places, minlength=width)
+    layer = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    for each in range(int(counts.max(initial=0))):
+        chunk = np.full(width, -1, rows.dtype)
+        here = order[layer == each]
+        chunk[places[here]] = rows[here]
+        yield chunk
+
+
+def _spread(values: Tensor, taken: Tensor) -> Tensor:
+    """Return values at the places that are taken, zeros at the others: one shape, whatever was drawn."""
+    spread = values.new_zeros((len(taken), *values.shape[1:]))
+    if values.ndim == 4:
+        spread = spread.to(memory_format=torch.channels_last)
+    spread[taken] = values
+    return spread
+
+
+def _check(model: TorchModel, config: RunConfig) -> None:
+    """Refuse what a private fit cannot have."""
+    training, privacy = config.training, config.privacy
+    wrong = [
+        ("privacy.protects", privacy.protects, privacy.protects != "records",
+         "learner 'dp-sgd' protects records: write --private records"),
+        ("model.name", config.model.name, not isinstance(model, TorchModel),
+         "dp-sgd trains torch modules: take one, or leave privacy.protects empty, as this model is private by itself"),
+        ("privacy.public_sizes", True, privacy.public_sizes,
+         "the account is of records that are added or removed, whose number nobody knows: use false"),
+        ("training.precision", training.precision, training.precision != "float32",
+         "gradients of single examples are computed in float32: use that"),
+        ("training.personal", training.personal, bool(training.personal),
+         "personal layers stay on the node, and no account counts them: leave it empty"),
+        ("training.partial", True, training.partial, "the number of steps is a part of the account: use false"),
+        ("training.baseline", training.baseline, training.baseline != "none",
+         "steps follow from privacy.records, not from the examples of a baseline: set --clients 1 in place of it"),
+    ]  # fmt: skip
+    for setting, value, is_wrong, why in wrong:
+        if is_wrong:
+            raise SettingError(setting, value, why)

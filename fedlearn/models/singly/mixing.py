@@ -1,0 +1,107 @@
+"""Layers through which one example changes what another one makes of the model, refused by name.
+
+The law of a clipped sum needs a loss of each example by itself. A norm over a batch has none, nor has a module that
+keeps something of the examples in its buffers: what is kept would leave the node without noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from fedlearn.models.singly.examples import made_up
+from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.errors import SettingError
+
+OVER_A_BATCH = nn.modules.batchnorm._NormBase  # with statistics that a training step changes
+INSTEAD = "take a norm over one example, as GroupNorm or LayerNorm"
+TOLERANCE = 1e-4  # relative: rounding, as the place in a batch may change the last bits
+
+
+def check_apart(model: TorchModel, name: str) -> None:
+    """Raise SettingError, with the layer's name, for a module that mixes examples, or keeps something of them.
+
+    Two examples are computed twice: the second time the other one is another. Nothing of a node's data is read.
+
+    Parameters
+    ----------
+    model : TorchModel
+        Model, which has the same parameters afterwards.
+    name : str
+        The setting ``model.name``, for the error.
+    """
+    for path, layer in model.module.named_modules():
+        if isinstance(layer, OVER_A_BATCH) and (layer.track_running_stats or not _is_of_instances(layer)):
+            raise _refused(name, f"its layer {_named(path, layer)} mixes examples: none has a gradient of its own")
+    inputs, _ = made_up(model, 3)
+    before = {path: each.clone() for path, each in model.module.named_buffers()}
+    model.train()
+    first, second = (_outputs(model, inputs[[0, other]]) for other in (1, 2))
+    kept = [path for path, each in model.module.named_buffers() if not _are_close(each, before[path])]
+    with torch.no_grad():
+        for path, each in model.module.named_buffers():
+            each.copy_(before[path])
+    model.beside.put_back()
+    if kept:
+        raise _refused(name, f"its buffer {kept[0]!r} keeps something of the examples, and would leave without noise")
+    if not _are_close(first[""], second[""]):
+        layers = dict(model.module.named_modules())  # of inner ones the first axis may be none of examples
+        differ = (path for path in first if path not in second or not _are_close(first[path], second[path]))
+        path = next(differ)
+        raise _refused(name, f"its layer {_named(path, layers[path])} makes of one example what depends on another one")
+
+
+def _refused(name: str, why: str) -> SettingError:
+    return SettingError("model.name", name, f"{why}: {INSTEAD}")
+
+
+def _named(path: str, layer: nn.Module) -> str:
+    return f"{path!r} ({type(layer).__name__})" if path else f"{type(layer).__name__} itself"
+
+
+def _is_of_instances(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.modules.instancenorm._InstanceNorm)
+
+
+def _outputs(model: TorchModel, inputs: Tensor) -> dict[str, Tensor]:
+    """Return what each layer makes of the first example, inner layers first, in the order of their calls."""
+    found: dict[str, Tensor] = {}
+    with _watched(model.module, found), torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        outputs = model.outputs(inputs)
+    return {**found, "": _first(outputs)}
+
+
+@contextmanager
+def _watched(module: nn.Module, found: dict[str, Tensor]) -> Iterator[None]:
+    def watch(path: str) -> Any:
+        def keep(_: nn.Module, __: Any, output: Any) -> None:
+            found[path] = _first(output)
+
+        return keep
+
+    handles = [part.register_forward_hook(watch(path)) for path, part in module.named_modules()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _first(outputs: Any) -> Tensor:
+    """Return all numbers of the first example, as far as the first axis is that of examples."""
+    leaves = [each[0] for each in tree_leaves(outputs) if isinstance(each, Tensor) and each.ndim]
+    return torch.cat([each.detach().double().flatten() for each in leaves] or [torch.zeros(0, dtype=torch.float64)])
+
+
+def _are_close(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape:
+        return False
+    gap = (one.double() - other.double()).abs().max() if one.numel() else torch.zeros(())
+    size = one.double().abs().max() if one.numel() else torch.zeros(())
+    return bool(gap <= TOLERANCE * size) or bool(torch.equal(one, other))
