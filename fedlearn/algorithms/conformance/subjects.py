@@ -10,6 +10,7 @@ from fedlearn.algorithms.conformance.laws import LAWS, OFF, Verdict, judged, pro
 from fedlearn.algorithms.conformance.quadratics import Problem
 from fedlearn.algorithms.conformance.walks import WALKS, Walk
 from fedlearn.plugging.registry import load_plugin
+from fedlearn.plugins import ALGORITHMS
 from fedlearn.words.errors import SettingError
 from strategies import STRATEGIES
 
@@ -68,8 +69,12 @@ def subject_of(name: str, run: Run, claimed: str = "") -> Subject:
         raise SettingError("check", name, f"it claims the law {unknown[0]!r}: there are {', '.join(LAWS)}")
     if callable(getattr(kind, "walk", None)):
         return Subject(algorithm, laws, lambda problem: Walk(list(kind().walk(problem))))
-    if hasattr(kind, "fit"):
-        chosen: dict[str, object] = {"strategy.name": algorithm, "training.learner": name}
+    if hasattr(kind, "fit"):  # a learner alone: its reports are averaged
+        chosen: dict[str, object] = {
+            **ALGORITHMS.get(algorithm, {}),
+            "strategy.name": "fedavg",
+            "training.learner": name,
+        }
     else:
         chosen = {"strategy.name": name}
     return Subject(algorithm, laws, lambda problem: run({**problem.settings, **chosen}))

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from client.learners.sgd import SGD
 from fedlearn.cli import main
 from strategies.fedavg import FedAvg
 
@@ -24,6 +25,12 @@ class Nobody(FedAvg):
 
 class Claims(FedAvg):
     algorithm, laws = "fedavg", ("walk", "gravity")
+
+
+class KeepsNothing(SGD):
+    """Meant to be Ditto's learner."""
+
+    algorithm = "ditto"
 
 
 class Walker:
@@ -55,6 +62,12 @@ def test_a_class_from_outside_fails_by_name(checked):
     assert code == 1
     assert "FAILS walk: x after round 1 is 1.39074, not 2.78147" in out
     assert err.count("\n") == 1
+
+
+def test_a_learner_alone_is_checked_by_the_models_that_its_nodes_use(checked):
+    code, out, _ = checked(f"{__name__}:KeepsNothing")
+    assert code == 1
+    assert "FAILS walk: the loss of node 0's own model is" in out
 
 
 def test_a_class_that_walks_by_itself_is_no_number(checked):
