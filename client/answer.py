@@ -20,6 +20,7 @@ from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, per_run
 from fedlearn.flower import Record
 from fedlearn.folding import STATE
+from fedlearn.privacy.clipping import clipped
 from fedlearn.words.cohort import At
 from fedlearn.words.seeding import parcel_seed, report_seed
 from fedlearn.words.state import Entries, Layout, State, Update, difference, layout_of
@@ -74,12 +75,16 @@ def report(visit: Visit, answer: Answer, *, state: State) -> Message:
         That the node was sent: with ``send = "update"`` the change against it travels.
     """
     config, instruction = visit.config, visit.instruction
+    if config.protects_nodes:  # one node counts as one, and nothing that it has measured has noise
+        answer = answer._replace(parcels={}, others={wire.METRICS: wire.metrics_record({}, 1)})
     if config.is_secure:
         return masked_report(visit, answer.arrays, answer.others[wire.METRICS], state=state)
     seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
     arrays = answer.arrays
     if config.sends == "update":
         arrays = {name: difference(array, state[name]) for name, array in arrays.items()}
+    if config.protects_nodes:
+        arrays = clipped(arrays, config.privacy.clip)
     payload = _encoded(visit, arrays, seed=seed) if config.compression.codec != "identity" else arrays
     codecs = wire.wanted_parcels(visit.content)
     sent: Update = {}

@@ -16,6 +16,7 @@ SCHEDULES = {
 
 SELECTORS = {
     "uniform": "server.selectors.base:Selector",
+    "poisson": "server.selectors.poisson:Poisson",
     "power-of-choice": "server.selectors.power_of_choice:PowerOfChoice",
     "oort": "server.selectors.oort:Oort",
     "tiers": "server.selectors.tiers:Tiers",

@@ -41,8 +41,10 @@ from server.fitting import (
     check_stack,
     check_trust,
 )
+from server.node_privacy import NodePrivacy, check_arrays, columns_of, rest_of_noise
 from server.phases.apart import apart_metrics
 from server.printing_log import PrintingLog
+from server.private_nodes import check_nodes
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.secure import check_secure, secure_notice
@@ -142,16 +144,18 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
+    traits, nodes = check_nodes(config, traits, strategy, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *apart_metrics(config, of_model))
+    beside = (*apart_metrics(config, of_model), *columns_of(config))
+    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
     who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
-    notes = (note_of(config), cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
+    notes = (note_of(config), nodes, cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
@@ -167,9 +171,10 @@ def _begun_or_resumed(
     if store.exists:
         folder.check_settings(config)
         store.load()
+        NodePrivacy.of(config, store.memory)  # refuses rounds that cost more than the budget
         _check_rounds(config, store, folder)
         folder.write_settings(config)
-        strategy.remember(remember(selector, draws.remember(rest_of(store.memory))))
+        strategy.remember(remember(selector, draws.remember(rest_of_noise(rest_of(store.memory)))))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
     else:
@@ -179,6 +184,7 @@ def _begun_or_resumed(
         folder.write_settings(config)  # first: a folder with a state can then always be resumed
         state = exchange.ask(initial_state)
         check_parcels(strategy, state, personal=config.training.personal)
+        check_arrays(config, strategy, state)
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)

@@ -22,7 +22,7 @@ def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
         run.events.sync()  # nodes remember the attempt: a resumed server must count on from it
     selection = select_cohort(run, at)
     selected, virtual_selected = run.wall.now(), run.clock.now()
-    if not selection.cohort:
+    if selection.why_not:
         return NotCommitted(selection.why_not, selection.raised_alike)
     if run.config.is_secure:
         reporting = collect_sum(run, selection, at)

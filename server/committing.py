@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from server.phases.reporting import tell
 from server.run import ServerRun
 from server.selectors import Participation, selector_memory
 from strategies.base import Step, Turn
+from strategies.masked_mean import MaskedSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def judged_anew(run: ServerRun, reporting: Reporting, at: At, missing: str) -> s
         Why the attempt must be made again; empty where it need not.
     """
     reports = measured(reporting.reports)
-    if not run.kind.is_averaged or len(reports) < FEWEST:
+    if not run.kind.is_averaged or len(reports) < FEWEST or run.config.protects_nodes:
         return ""
     if run.typical is None:
         found = too_far(reports, run.config.gate)
@@ -117,14 +119,20 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         What was added up, if it is not what the nodes have sent.
     """
     memory = run.strategy.memory()
+    protection = run.protection
+    total = reporting.sums[STATE]
+    released: Measured = {}
+    if protection is not None:
+        total = noisy = protection.released(cast(MaskedSum, total), run.draws.noise(at, of="sums of nodes"))
+        released = protection.measured(noisy, at.round_number)
     turn = Turn(
         state=run.state,
-        total=reporting.sums[STATE],
+        total=total,
         parcels={name: total for name, total in reporting.sums.items() if name != STATE},
         sends=sends or Sends(run.config.sends),
         at=at,
-        members=reporting.members,
-        reports=reporting.reports,
+        members=() if protection else reporting.members,
+        reports=() if protection else reporting.reports,
         clients=run.config.clients,
         noise=run.draws.noise(at),
     )
@@ -132,6 +140,7 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         step = run.strategy.next_state(turn)
     if run.kind.is_averaged:
         step = replace(step, state=kept_in_bounds(step.state, run.state))
+    step = replace(step, measured={**step.measured, **released})
     carried = [*step.state.values(), *run.strategy.memory().values()]
     if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in carried):
         return step
@@ -198,18 +207,22 @@ def commit(
         },
     )
     counted = measured([report for report in reporting.reports if report.fate is Fate.REPORTED])
-    if run.kind.is_averaged and len(counted) >= FEWEST:
+    if run.kind.is_averaged and len(counted) >= FEWEST and not run.config.protects_nodes:
         run.typical = _typical_after(run, counted)
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there
     run.selector.learn(_participations(reporting), at.round_number)
     run.stopping.take(record)
-    if keep_every and at.round_number % keep_every == 0:
+    is_kept = bool(keep_every) and at.round_number % keep_every == 0
+    is_drawn_again = run.protection is not None and not run.draws.are_seeded  # after a kill: none of it may be left
+    if is_kept and not is_drawn_again:
         run.store.keep_model(step.state, at.round_number)
     if _is_stored_after(run, at.round_number):
         _store(run, step, record, UnderWay() if under_way is None else under_way())
     else:
         run.store.put_off(step.state, record, is_worked_on=under_way is not None)
+    if is_kept and is_drawn_again:
+        run.store.keep_model(step.state, at.round_number)
     forget_asked(run)
     row = record.as_row()
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
@@ -218,11 +231,18 @@ def commit(
 def _is_stored_after(run: ServerRun, round_number: int) -> bool:
     rounds = run.rounds
     is_last = round_number == rounds.total or bool(run.stopping.reason)
-    return run.is_private or round_number % rounds.store_every == 0 or is_last
+    return run.is_private or run.config.protects_nodes or round_number % rounds.store_every == 0 or is_last
 
 
 def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
-    memory = {**run.strategy.memory(), **run.draws.memory(), **selector_memory(run.selector), **under_way.memory}
+    of_noise = {} if run.protection is None else run.protection.memory()
+    memory = {
+        **run.strategy.memory(),
+        **run.draws.memory(),
+        **selector_memory(run.selector),
+        **of_noise,
+        **under_way.memory,
+    }
     run.store.save(
         step.state, memory, record,
         changed_nodes=run.exchange.changed_node_states(), all_nodes=run.exchange.node_states,

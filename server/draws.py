@@ -66,11 +66,11 @@ class Draws:
     def _seed_for(self, what: str, at: At) -> int:
         return seed_for(self._seed, purpose=f"strategy: {what}", **at._asdict())
 
-    def noise(self, at: At) -> Noise:
-        """Return the source of noise for strategies that know of ours."""
+    def noise(self, at: At, *, of: str = "the strategy") -> Noise:
+        """Return the source of noise for strategies that know of ours, or for something else, of which it is."""
         if not self.are_seeded:
             return secure_noise()
-        return seeded_noise(seed_for(self._seed, purpose="noise of the strategy", **at._asdict()))
+        return seeded_noise(seed_for(self._seed, purpose=f"noise of {of}", **at._asdict()))
 
     @property
     def notice(self) -> str:

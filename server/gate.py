@@ -18,6 +18,7 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | ``not-finite`` | NaN or infinity among the values |
 | ``wrong-parcels`` | it brings other parcels beside the state than were asked for |
 | ``norm-too-large`` | their L2 norm exceeds ``gate.max_norm``, or that of the change ``gate.max_ratio`` usual ones |
+| ``norm-too-large`` | in runs that protect nodes, the L2 norm of the change exceeds ``privacy.clip`` |
 | ``share-too-large`` | by its number of examples it would have nearly all of the weight (``gate.max_share``) |
 | ``duplicate`` | the node has already reported in this attempt |
 
@@ -60,6 +61,7 @@ from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.models import model_spec
 from fedlearn.models.base import Ensemble, Summed
 from fedlearn.models.loaded import loaded
+from fedlearn.privacy.clipping import is_clipped
 from fedlearn.wire.downlink import Downlink
 from fedlearn.words.cohort import Fate, Member, NodeReport
 from fedlearn.words.errors import Refused, said
@@ -91,7 +93,9 @@ class ReportGate:
         self._limits = config.gate
         counts_loss = any(metric.is_privacy_loss for metric in plan.metrics.values())  # as private learners do
         is_private = model_spec(config.model.name).is_private or counts_loss
-        self._most_examples = 1 if is_private and not config.privacy.public_sizes else config.gate.max_examples
+        self._most_examples = (
+            1 if (is_private and not config.privacy.public_sizes) or config.protects_nodes else config.gate.max_examples
+        )
         self._sends = Sends(config.sends)
         self._codec = load_codec(config.compression)
         self._parcels = {
@@ -186,12 +190,21 @@ class ReportGate:
     def _update(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[Update, float]:
         """Return the sent entries of the state, all finite, and the L2 norm of the change that they make."""
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
+        if self._config.protects_nodes:
+            self._check_clipped(update)
+            return update, 0.0
         norm = _norm(update, NOTHING if self._sends is Sends.UPDATE else self.state_in(sent))
         if most := self._limits.max_norm:
             of_values = norm if self._sends is Sends.UPDATE else _norm(update)
             if of_values > most:
                 raise Refused("norm-too-large", f"L2 norm {of_values:.6g}, allowed is {most:g}")
         return update, norm
+
+    def _check_clipped(self, update: Update) -> None:
+        """Refuse a change that is not finite or too long to be hidden by noise; say no number of it."""
+        _norm(update)
+        if not is_clipped({name: entries.values for name, entries in update.items()}, self._config.privacy.clip):
+            raise Refused("norm-too-large", "the change is longer than privacy.clip")
 
     def state_in(self, sent: RecordDict) -> State:
         """Return the state of an instruction, as its node has seen it; most share one record, which is read once.

@@ -24,6 +24,7 @@ from server.draws import Draws
 from server.exchange import Exchange
 from server.late import LateReports
 from server.node_directory import NodeDirectory
+from server.node_privacy import NodePrivacy
 from server.notices import Notices
 from server.selectors import Selector, load_selector
 from server.stopping import Stopping, stops_by
@@ -87,6 +88,7 @@ class ServerRun:
         self.rounds = config.rounds
         self.notes = notes
         self.has_own_rate = has_own_rate
+        self.protection = NodePrivacy.of(config, store.memory)
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind

@@ -24,6 +24,7 @@ from server.secure import summed_in
 from server.spending import assumed, notices_of, promised, spent_by_partition, trust_of
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
+SEEDED_NODES = "seeded noise: reproducible, protects nobody"
 SECURE_MODS = "what client.mods draw no seed gives: not reproducible"
 
 
@@ -45,6 +46,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             **_on_nodes(history),
             **_privacy(run),
             **_spent_by_strategy(run),
+            **_of_nodes(run),
             **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
             **({"notices": list(run.notes)} if run.notes else {}),
             **_secure(run),
@@ -153,6 +155,13 @@ def _spent_by_strategy(run: ServerRun) -> dict[str, object]:
     return found
 
 
+def _of_nodes(run: ServerRun) -> dict[str, object]:
+    """Return what a run that protects nodes has promised and spent; nothing of any other."""
+    if run.protection is None:
+        return {}
+    return run.protection.summary(len(run.store.history.rounds), is_seeded=run.draws.are_seeded)
+
+
 def learning_rate(config: RunConfig) -> str:
     """Return the learning rate, with how it falls from round to round; empty of models that take no steps.
 
@@ -172,8 +181,9 @@ def learning_rate(config: RunConfig) -> str:
 def noise_notice(run: ServerRun) -> str:
     """Return the notices of every result: on a private model, its noise and rows, and on the strategy's draws."""
     of_model = notices_of(run.config, test_is_public=run.test_is_public) if run.is_private else []
+    of_nodes = SEEDED_NODES if run.protection and run.draws.are_seeded else ""
     of_mods = SEEDED_MODS if run.config.privacy.noise == "seeded" else SECURE_MODS
-    notices = (*of_model, of_mods if run.config.client.mods else "", run.draws.notice)
+    notices = (*of_model, of_nodes, of_mods if run.config.client.mods else "", run.draws.notice)
     return "; ".join(notice for notice in notices if notice)
 
 

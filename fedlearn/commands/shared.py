@@ -116,8 +116,8 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
         if (value := summary.get(metric.name)) is None:
             continue
         if metric.is_privacy_loss:
-            counted = "; ".join(_counted_in(summary))
-            table.add_row("privacy spent", f"{metric.title} {value:g} per record ({counted})")
+            counted, unit = "; ".join(_counted_in(summary)), summary.get("unit", "record")
+            table.add_row("privacy spent", f"{metric.title} {value:g} per {unit} ({counted})")
         elif (best := summary.get(f"best_{metric.name}")) is not None:
             best_round = f"(best {number(best)} in round {summary['best_round']})"
             table.add_row(escape(metric.axis_title), f"[bold green]{number(value)}[/] {best_round}")

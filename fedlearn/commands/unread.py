@@ -65,7 +65,7 @@ def _grows_trees(config: RunConfig) -> bool:
 
 def _is_private(config: RunConfig) -> bool:
     """Return whether nodes spend a budget; a learner from outside may spend one."""
-    return model_spec(config.model.name).is_private or config.protects_records or ":" in config.training.learner
+    return model_spec(config.model.name).is_private or config.privacy.protects != "" or ":" in config.training.learner
 
 
 def _trains_by_sgd(config: RunConfig) -> bool:

@@ -68,6 +68,11 @@ class RunConfig(Settings):
         return self.privacy.protects == "records" and self.training.learner == DP_SGD
 
     @property
+    def protects_nodes(self) -> bool:
+        """Whether nodes clip their change, and the server adds noise to the sum of a round."""
+        return self.privacy.protects == "nodes"
+
+    @property
     def sends(self) -> Literal["weights", "update"]:
         """The values that a node sends; a secure sum is always of changes."""
         return "update" if self.is_secure else self.compression.send

@@ -107,7 +107,7 @@ def _usual_stack(found: RunConfig) -> int:
 
 def _may_add_noise(config: RunConfig) -> bool:
     """Return whether nodes may add noise; a learner or a mod from outside may, without being imported here."""
-    return _keeps_records(config) or ":" in config.training.learner or bool(config.client.mods)
+    return _keeps_records(config) or config.protects_nodes or ":" in config.training.learner or bool(config.client.mods)
 
 
 def _keeps_records(config: RunConfig) -> bool:

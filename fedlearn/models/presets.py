@@ -38,6 +38,8 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
     preset: dict[str, Any] = {"strategy.name": row.strategy} if row.strategy else {}
     if flat.get("privacy.protects") == "records":
         preset["training.learner"] = DP_SGD
+    if flat.get("privacy.protects") == "nodes" and row.trains_in_steps:
+        preset |= {"strategy.weighting": "uniform", "compression.send": "update"}
     if flat.get("strategy.name", row.strategy) == row.strategy:
         if row.rounds == "once":
             # Every node sends all it has: in a second round all budgets would be spent.

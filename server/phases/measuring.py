@@ -65,8 +65,8 @@ def spread_of(run: ServerRun, measures: Sequence[Measure]) -> Measured:
 
 
 def rows_of(run: ServerRun, reporting: Reporting, measures: Sequence[Measure], at: At) -> list[Row]:
-    """Return a row for each node that has reported or measured, in the order of partitions; none of a private model."""
-    if run.is_private:
+    """Return a row for each node that has reported or measured, in the order of partitions; none of a private run."""
+    if run.is_private or run.config.protects_nodes:
         return []
     rows: dict[int, dict[str, float | int | None]] = {}
     for member, report in zip(reporting.members, reporting.reports, strict=True):

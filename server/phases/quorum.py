@@ -6,13 +6,17 @@ from fedlearn.config import RunConfig
 from fedlearn.words.cohort import Fate, needed_of
 from server.attempt import Reporting
 from server.run import ServerRun
+from server.selectors import POISSON
 
 
 def quorum_of(config: RunConfig, cohort: int) -> int:
     """Return how many of a cohort must report, whatever number of nodes the selector drew.
 
+    With Poisson sampling every draw counts, whoever reports: a quorum would make the sampling another one.
     Where each node adds a share of the noise, they are at least as many as the shares are calibrated to.
     """
+    if config.rounds.selector == POISSON:
+        return 0
     wanted = min(cohort, config.goal_count) if config.rounds.over_selection > 1 else cohort
     fewest = config.fewest_reports if config.privacy.trust == "distributed" else 1
     return max(needed_of(config.rounds.quorum, wanted), fewest)
@@ -22,8 +26,8 @@ def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str
     """Return why the quorum is missed; empty if it is not. It is a share of the wanted nodes, or of the cohort."""
     cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
     needed = needed_of(run.rounds.quorum, wanted) if wanted else quorum_of(run.config, cohort)
-    needed = max(needed, run.strategy.fewest_reports)
-    if reported >= needed:
+    needed = max(needed, run.strategy.fewest_reports) if needed else 0
+    if reported >= needed and not (cohort and not needed and reporting.raised_alike):
         return ""
     why = next(
         (

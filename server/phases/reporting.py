@@ -61,7 +61,7 @@ def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:
         metrics={name: run.model_metrics.of_node(name) for name in run.reported_by_nodes},
         reads_all_metrics=strategy.reads_all_metrics,
         cohort=cohort,
-        typical=run.typical,
+        typical=None if run.config.protects_nodes else run.typical,
         block=max(BLOCK, run.config.training.stack),
     )
 
@@ -84,7 +84,7 @@ def log_end(run: ServerRun, member: Member, report: NodeReport, at: At, **furthe
         detail["reason"] = report.reason
     if report.bytes_up:
         detail["bytes"] = report.bytes_up
-    if report.num_examples:
+    if report.num_examples and not run.config.protects_nodes:
         detail |= {"examples": report.num_examples, "norm": float(f"{report.norm:.6g}")}
     # What a node has spent is spent, whatever becomes of the attempt.
     loss = run.model_metrics.privacy_loss

@@ -24,7 +24,7 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
 
     If too few nodes are ready, the selection is cancelled, and the ready ones are notified.
     """
-    needed = run.config.fewest_ready
+    needed = run.config.clients if run.selector.asks_all else run.config.fewest_ready
     wanted = run.config.largest_cohort
     window = _Window(run, at)
     ready = window.pass_by(wanted=wanted)
@@ -46,7 +46,11 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     run.notices.send({node.node_id: "rejected" for node in rejected}, at)
     run.events.write("selected", **at.where, ready=len(ready), cohort=len(chosen), rejected=len(rejected))
     members = (Member(node.node_id, node.partition_id, position) for position, node in enumerate(chosen))
-    why_not = "" if chosen else f"the selector drew none of the {len(ready)} nodes that were ready"
+    why_not = (
+        ""
+        if chosen or run.selector.may_draw_none
+        else f"the selector drew none of the {len(ready)} nodes that were ready"
+    )
     return Selection(len(ready), tuple(members), why_not, keys={node.node_id: node.keys for node in chosen})
 
 
@@ -76,6 +80,7 @@ class _Window:
         """Return the ready nodes, sorted by partition id, when all have answered or the window has passed."""
         config, rounds, directory = self._run.config, self._run.rounds, self._run.directory
         invited = min(rounds.invited or math.ceil(self._run.selector.invites * wanted), config.clients)
+        invited = config.clients if self._run.selector.asks_all else invited
         end = self._run.clock.now() + rounds.selection_window
         directory.forgive()
         for _ in self._run.exchange.looks(until=end):

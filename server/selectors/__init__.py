@@ -11,6 +11,7 @@ from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.words.state import Array
 from server.selectors.base import Participation, Selector
 
+POISSON = "poisson"  # the selector whose draws privacy accounts amplify by
 PREFIX = "selector/"  # of its arrays in the checkpoint
 SELECTORS = Registry(
     "rounds.selector",
@@ -24,8 +25,13 @@ def load_selector(config: RunConfig) -> Selector:
     name = config.rounds.selector
     kind = SELECTORS.load(name)
     options = options_for(
-        kind, config.rounds.selector_options, setting="rounds.selector_options", reserved=("clients", "seed")
+        kind,
+        config.rounds.selector_options,
+        setting="rounds.selector_options",
+        reserved=("clients", "seed", "is_secret"),
     )
+    if name == POISSON:
+        options = {**options, "is_secret": config.privacy.noise == "secure"}
     selector: Selector = call_plugin("rounds.selector", name, kind, clients=config.clients, seed=config.seed, **options)
     return selector
 

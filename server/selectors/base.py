@@ -45,6 +45,8 @@ class Selector:
     """
 
     invites: ClassVar[float] = 1.3  # nodes asked for each one wanted, unless rounds.invited says how many
+    asks_all: ClassVar[bool] = False  # whether every node is asked, and must be ready
+    may_draw_none: ClassVar[bool] = False  # whether no node at all is a valid draw, and a round without reports one
     goes_by_time: ClassVar[bool] = False  # whether it learns from `Participation.seconds`
 
     def __init__(self, *, clients: int, seed: int) -> None:

@@ -9,48 +9,57 @@ from pydantic import Field
 from fedlearn.config.fields import NonNegative, Positive, Settings
 from fedlearn.config.marks import AlsoCalled, Flag, Panel, ReadBy, ReadIf
 
-PROTECTING = ReadIf("privacy.protects", ("records",))
+PROTECTING = ReadIf("privacy.protects", ("nodes", "records"))
+OF_RECORDS = ReadIf("privacy.protects", ("records",))
 
 
 class PrivacySettings(Settings):
     """Settings of differential privacy: what a record may lose."""
 
-    protects: Annotated[Literal["", "records"], Flag("--private", "WHOM", Panel.LEARNING), AlsoCalled({"dp"})] = Field(
+    protects: Annotated[
+        Literal["", "nodes", "records"], Flag("--private", "WHOM", Panel.LEARNING), AlsoCalled({"dp"})
+    ] = Field(
         default="",
         description=(
-            "What the training of a torch module protects. records: each record of a node, by gradients of single "
-            "examples that are clipped, and noise on their sum (DP-SGD; training.learner = dp-sgd). Empty: nothing; "
-            "private models protect records by themselves."
+            "What the training of a torch module protects. nodes: each node with all its records, by changes that the "
+            "node clips, and noise that a trusted server adds to their sum. records: each record of a node, by "
+            "gradients of single examples that are clipped, and noise on their sum (DP-SGD; training.learner = "
+            "dp-sgd). Empty: nothing; private models protect records by themselves."
         ),
     )
     epsilon: Annotated[Positive, Flag("--epsilon", "X", Panel.LEARNING), ReadBy.PRIVATE] = Field(
         default=1.0,
         description=(
-            "Budget of each node for the whole run, per record, add or remove one; pure epsilon unless delta is said. "
-            "A tree spends all of it."
+            "Budget of each node for the whole run, per record, add or remove one, or of the run per node (privacy."
+            "protects = nodes); pure epsilon unless delta is said. A tree spends all of it."
         ),
     )
     delta: Annotated[float, Field(ge=0, lt=1), Flag("--delta", "X", Panel.LEARNING), PROTECTING] = Field(
-        default=0.0, description="Probability at which epsilon may not hold: far below 1 / records, as 1e-6."
+        default=0.0,
+        description="Probability at which epsilon may not hold: far below 1 / records, or 1 / nodes, as 1e-6.",
     )
     clip: Annotated[Positive, AlsoCalled({"max_grad_norm", "l2_norm_clip"}), PROTECTING] = Field(
-        default=1.0, description="Largest L2 norm of the gradient of one example, over all parameters together."
+        default=1.0,
+        description=(
+            "Largest L2 norm over all parameters together. nodes: of a node's change in a round; records: of the "
+            "gradient of one example."
+        ),
     )
     noise_multiplier: Annotated[NonNegative, AlsoCalled({"sigma"}), PROTECTING] = Field(
         default=0.0,
         description=(
-            "Standard deviation of the noise / clip. 0: the smallest that keeps to epsilon and delta over all steps of "
-            "the run."
+            "Standard deviation of the noise / clip. 0: the smallest that keeps to epsilon and delta over all "
+            "rounds, or steps, of the run."
         ),
     )
-    records: Annotated[int, Field(ge=0), AlsoCalled({"n_declared"}), PROTECTING] = Field(
+    records: Annotated[int, Field(ge=0), AlsoCalled({"n_declared"}), OF_RECORDS] = Field(
         default=0,
         description=(
             "Declared number of records of a node, the same for all: steps of a round and the rate of batches follow "
             "from it, and not from how many there are. 0: in a simulation, the training set / clients."
         ),
     )
-    participations: Annotated[int, Field(ge=0), PROTECTING] = Field(
+    participations: Annotated[int, Field(ge=0), OF_RECORDS] = Field(
         default=0,
         description=(
             "Most rounds in which one node takes part, which its ledger enforces: the noise is calibrated for so many. "

@@ -35,7 +35,7 @@ def histories(draw):
     ]
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", [name for name in SELECTORS if name != "poisson"])
 @given(history=histories(), ready=st.sets(st.integers(0, CLIENTS - 1), min_size=1), data=st.data())
 def test_a_selector_draws_as_many_as_are_wanted_and_nobody_twice(name, history, ready, data):
     selector = made(name)
@@ -57,6 +57,26 @@ def test_what_was_learned_is_all_that_a_draw_depends_on(name, history):
     assert remember(again, {**others, **selector_memory(first)}) == others
     at = At(len(history) + 1, 2)
     assert list(first.draw(ALL, 7, at)) == list(again.draw(ALL, 7, at))
+
+
+def test_poisson_draws_each_node_with_one_probability_independently_of_all_others():
+    selector = made("poisson")
+    drawn = [{*selector.draw(ALL, CLIENTS // 4, At(number, 1))} for number in range(1, 2001)]
+    sizes = np.array([len(each) for each in drawn])
+    rate = (CLIENTS // 4) / CLIENTS
+    spread = np.sqrt(CLIENTS * rate * (1 - rate))
+    assert abs(sizes.mean() - CLIENTS * rate) < 5 * spread / np.sqrt(2000)
+    assert sizes.std() == pytest.approx(spread, rel=0.1)  # a fixed cohort has none
+    often = [sum(node in each for each in drawn) / 2000 for node in range(CLIENTS)]
+    assert all(abs(each - rate) < 6 * np.sqrt(rate * (1 - rate) / 2000) for each in often)
+    few = ALL[:3]
+    assert {*selector.draw(few, CLIENTS // 4, At(1, 1))} == {*few.tolist()} & drawn[0]  # others change nothing
+
+
+def test_the_draw_of_poisson_is_as_secret_as_the_noise():
+    settings = {"rounds.selector": "poisson", "privacy.noise": "secure"}
+    first, second = (load_selector(config_from(settings)) for _ in range(2))
+    assert [*first.draw(np.arange(100), 50, At(1, 1))] != [*second.draw(np.arange(100), 50, At(1, 1))]
 
 
 @given(ready=st.sets(st.integers(0, CLIENTS - 1), min_size=3), attempt=st.integers(1, 9))

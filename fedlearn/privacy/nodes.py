@@ -1,0 +1,128 @@
+"""Costs of a run that protects whole nodes: noise, sampling and what has been spent after each round.
+
+Each node clips its change; a trusted server adds noise to the sum of a round and divides it by the expected number of
+nodes. What one node changes in one round has an L2 norm of at most `privacy.clip`, so each committed round is one
+Gaussian answer.
+
+*With the Poisson selector* each node takes part with the same probability, independently of all others: add or remove
+one node; the account claims the amplification. *With a fixed cohort* nothing is claimed of the draw: the promise is
+that one node's reports come or do not come while the others are drawn alike. Where another node would be drawn in its
+place, a sum moves by twice as much: `NodePlan.replaced` says what the promise is then.
+
+Source: McMahan et al. 2018 (arXiv:1710.06963); "reports come or do not come" is the zero-out relation of Kairouz et al.
+2021 (arXiv:2103.00039), section 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fedlearn.privacy.accounts import GaussianRounds, Guarantee, epsilon_of, epsilons_by_round, noise_multiplier_for
+from fedlearn.privacy.accounts.guarantee import sampled
+from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
+from fedlearn.words.errors import SettingError
+
+if TYPE_CHECKING:
+    from fedlearn.config import RunConfig
+
+TRUST = "trusted server"
+FIXED = "no sampling assumed, the others are drawn alike"
+SLACK = 1e-9  # relative: a calibrated noise multiplier fits its own budget up to rounding
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """The noise of a run, and the budget that its rounds must keep to.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of the run.
+    clip : float
+        Largest L2 norm of one node's change.
+    rounds : int
+        Rounds that the run is to commit.
+    expected : int
+        Expected number of nodes of a round, which is public: what each sum is divided by.
+    sampling_rate : float, default=1.0
+        Probability with which a node takes part in a round; 1 where no amplification is claimed.
+    given : float, default=0.0
+        Noise multiplier that the settings name, or that the run began with; 0: the smallest that keeps to the budget.
+
+    Examples
+    --------
+    >>> plan = NodePlan(8.0, 1e-5, clip=0.5, rounds=30, expected=20)
+    >>> round(plan.noise_multiplier, 5), round(plan.spent_after(1), 3), round(plan.spent_after(30), 3)
+    (3.28759, 1.149, 8.0)
+    """
+
+    epsilon: float
+    delta: float
+    clip: float
+    rounds: int
+    expected: int
+    sampling_rate: float = 1.0
+    given: float = 0.0
+
+    @classmethod
+    def of(cls, config: RunConfig) -> NodePlan:
+        """Return the plan of a run; raise SettingError if delta is not declared."""
+        privacy = config.privacy
+        if not privacy.delta:
+            raise SettingError("privacy.delta", 0.0, "Gaussian noise needs one: far below 1 / nodes, as 1e-6")
+        is_sampled = config.rounds.selector == "poisson"
+        return cls(
+            privacy.epsilon,
+            privacy.delta,
+            clip=privacy.clip,
+            rounds=config.rounds.total,
+            expected=config.goal_count,
+            sampling_rate=config.goal_count / config.clients if is_sampled else 1.0,
+            given=privacy.noise_multiplier,
+        )
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Standard deviation of the noise on a sum, divided by clip."""
+        return self.given or noise_multiplier_for(
+            self.epsilon, delta=self.delta, rounds=self.rounds, sampling_rate=self.sampling_rate
+        )
+
+    @property
+    def mechanism(self) -> GaussianRounds:
+        """The mechanism of all rounds."""
+        return GaussianRounds(self.noise_multiplier, self.rounds, self.sampling_rate)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the whole run promises for a node."""
+        sampling = FIXED if self.sampling_rate == 1 else sampled(PrivacyUnit.NODE, self.sampling_rate)
+        return Guarantee(self.epsilon, self.delta, NeighboringRelation.ADD_REMOVE, PrivacyUnit.NODE, TRUST, sampling)
+
+    def check(self) -> None:
+        """Raise SettingError where the noise that is given costs more than the budget."""
+        cost = epsilon_of([self.mechanism], delta=self.delta) if self.given else 0.0
+        if cost > self.epsilon * (1 + SLACK):
+            raise SettingError(
+                "privacy.noise_multiplier", self.given,
+                f"{self.rounds} rounds cost epsilon {cost:.4g}, and privacy.epsilon is {self.epsilon:g}: leave it out, "
+                "and it is calibrated; a run that has begun keeps its noise, so take no more rounds than it began with",
+            )  # fmt: skip
+
+    def spent_after(self, rounds: int) -> float:
+        """Return an upper bound on epsilon after so many committed rounds, in nats."""
+        return self.spent_by_round()[rounds - 1] if rounds else 0.0
+
+    def spent_by_round(self) -> list[float]:
+        """Return an upper bound on epsilon after each round, (rounds,), in nats."""
+        return epsilons_by_round(self.mechanism, delta=self.delta)
+
+    def replaced(self, rounds: int) -> float:
+        """Return epsilon after so many rounds where another node is drawn in a node's place: sums move by 2 clip."""
+        moved = GaussianRounds(self.noise_multiplier / 2, rounds)
+        return epsilon_of([moved], delta=self.delta)
+
+    def keeping(self, noise_multiplier: float) -> NodePlan:
+        """Return the plan of a run that goes on with the noise it began with."""
+        return replace(self, given=noise_multiplier)

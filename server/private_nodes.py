@@ -1,0 +1,103 @@
+"""What a run that protects nodes can have, refused before round 1 where it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fedlearn.config import RunConfig
+from fedlearn.config.baselines import NONE
+from fedlearn.folding.steps import steps_of
+from fedlearn.models.loaded import Traits
+from fedlearn.words.errors import SettingError
+from fedlearn.words.state import UpdateKind
+from server.secure import AVERAGE
+from server.selectors import POISSON
+from strategies.base import RoundStrategy
+
+BATCHES = "training.clip_norm clips batches, and bounds no node: privacy.clip does"
+Want = tuple[str, object, bool, str]
+
+
+def check_nodes(
+    config: RunConfig, traits: Traits, strategy: RoundStrategy[Any], *, is_virtual: bool
+) -> tuple[Traits, str]:
+    """Refuse what no account of clipped and noised sums covers.
+
+    Returns
+    -------
+    tuple of Traits and str
+        The traits, without what nodes would measure where they are protected; a note on what is likely not meant.
+    """
+    if config.rounds.selector == POISSON:
+        _check(_poisson(config, is_virtual=is_virtual), "with rounds.selector = 'poisson' ")
+    if not config.protects_nodes:
+        return traits, ""
+    _check(_wants(config, traits, strategy), "with privacy.protects = 'nodes' ")
+    measures_nothing = replace(traits, metrics=replace(traits.metrics, reported=()))
+    return measures_nothing, BATCHES if config.training.clip_norm else ""
+
+
+def _check(wants: list[Want], before: str) -> None:
+    for setting, value, is_wrong, why in wants:
+        if is_wrong:
+            raise SettingError(setting, value, before + why)
+
+
+def _poisson(config: RunConfig, *, is_virtual: bool) -> list[Want]:
+    rounds = config.rounds
+    return [
+        ("rounds.selector", rounds.selector, not is_virtual,
+         "every node must be ready in every round, which is so in simulations alone: use 'uniform'"),
+        ("devices.name", config.devices.name, bool(config.devices.name),
+         "every node must be ready in every round: leave it empty"),
+        ("rounds.over_selection", rounds.over_selection, rounds.over_selection > 1,
+         "all nodes that are drawn are waited for: use 1"),
+        ("rounds.schedule", rounds.schedule, rounds.schedule != "synchronous",
+         "rounds are drawn one by one: use 'synchronous'"),
+    ]  # fmt: skip
+
+
+def _wants(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> list[Want]:
+    """Return (setting, value, whether it is wrong, why) of all that would leave without noise, or lengthen a change."""
+    rounds, name = config.rounds, config.strategy.name
+    return [
+        ("model.name", config.model.name, traits.update_kind is not UpdateKind.DENSE,
+         "changes are clipped, and this model has none: use a torch module"),
+        ("model.name", config.model.name, traits.is_private,
+         "model or learner protects records already: leave privacy.protects out"),
+        ("compression.codec", config.compression.codec, config.compression.codec != "identity", _cost(config)),
+        ("compression.send", config.compression.send, config.sends != "update",
+         "nodes clip and send their change: use 'update'"),
+        ("strategy.weighting", config.strategy.weighting, config.strategy.weighting != "uniform",
+         "a weight by examples would make one node's share larger: use 'uniform'"),
+        ("strategy.name", name, strategy.accumulator != AVERAGE or strategy.reads_reports or strategy.reads_all_metrics,
+         f"strategy {name!r} reads each report: use 'fedavg', 'fedavgm' or 'fedadam'"),
+        ("strategy.name", name, bool(strategy.learner),
+         "what its nodes send beside the state has no noise: use 'fedavg'"),
+        ("strategy.steps", config.strategy.steps, bool(steps_of(config.strategy.steps) or strategy.steps),
+         "a step may lengthen what was clipped: use none"),
+        ("rounds.selector", rounds.selector, rounds.selector not in ("uniform", POISSON),
+         "others go by what nodes report: use 'uniform', or 'poisson' in a simulation"),
+        ("rounds.schedule", rounds.schedule, rounds.schedule != "synchronous",
+         "a node may be in one sum of a round alone: use 'synchronous'"),
+        ("rounds.store_every", rounds.store_every, rounds.store_every > 1,
+         "a round that is run again after a kill would be released twice: use 1"),
+        ("secure.sums", config.secure.sums, config.is_secure, "the server adds the noise to the sum: use 'off'"),
+        ("evaluation.where", config.evaluation.where, config.evaluation.where == "nodes",
+         "what nodes measure has no noise: use 'server' or 'none'"),
+        ("evaluation.nodes", config.evaluation.nodes, config.evaluation.nodes > 0,
+         "what nodes measure has no noise: use 0"),
+        ("training.partial", config.training.partial, config.training.partial,
+         "how much work a node has done has no noise: use false"),
+        ("training.baseline", config.training.baseline, config.training.baseline != NONE,
+         "a baseline has no sum of nodes: leave it out"),
+    ]  # fmt: skip
+
+
+def _cost(config: RunConfig) -> str:
+    more = ""
+    if config.compression.codec.partition(":")[0] == "drop":
+        keep = config.compression.codec.partition(":")[2] or f"{config.compression.keep_ratio:g}"
+        more = f"; dropping to {keep} would cost {float(keep) ** -0.5:.2f} times the noise of the mean"
+    return f"no proof bounds what it does to a clipped change{more}: use 'identity'"
