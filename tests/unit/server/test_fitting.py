@@ -89,7 +89,7 @@ def test_what_fits_passes(traits, flat):
         (
             CNN,
             {"strategy__options__decoder": "spatial", "strategy__name": "median"},
-            "strategy.options.decoder = 'spatial': there are no options here",
+            "strategy.options.decoder = 'spatial': there is no such option; choose of attackers, mixing",
         ),
         (
             CNN,
