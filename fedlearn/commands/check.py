@@ -60,6 +60,7 @@ def walked(settings: Mapping[str, object]) -> Walk:
     from fedlearn.runs.names import kept_name
     from fedlearn.runs.nodes import read_nodes
     from fedlearn.runs.state_files import unpack_state
+    from fedlearn.words.metric import LOSS
 
     with TemporaryDirectory() as folder:
         config = run_settings({**settings, "out": folder}, None, None)
@@ -68,5 +69,5 @@ def walked(settings: Mapping[str, object]) -> Walk:
         rounds = range(1, config.rounds.total + 1)
         kept = [unpack_state((Path(folder) / kept_name(number)).read_bytes()) for number in rounds]
         last: list[Mapping[str, Any]] = [row for row in read_nodes(Path(folder)) if row["round"] == config.rounds.total]
-        losses = [float(row["loss"]) for row in sorted(last, key=lambda row: int(row["partition"]))]
+        losses = [float(row[LOSS.name]) for row in sorted(last, key=lambda row: int(row["partition"]))]
     return Walk([float(state[shared][0]) for state in kept], losses)

@@ -53,7 +53,8 @@ REFUSALS = {
         'set secure.sums = "masked", and evaluation.where = "server"',
     ),
     "trust-not-allowed": Refusal(
-        "the node would add only a share of the noise, which alone protects no record", 'set privacy.trust = "local"'
+        "the node would add only a share of the noise, which alone protects no record",
+        'set privacy.trust = "local", or secure.sums = "masked" among nodes that list their peers',
     ),
     NOT_READY: Refusal(
         "the node takes no part at the moment, and does not say why",

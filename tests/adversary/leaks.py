@@ -43,7 +43,8 @@ LEAKS = (
     ),
     Mend(
         "1", "client/ledger.py",
-        "        return self._ledger.once(booking, answer, budget=self.budget)", "        return answer()",
+        "        return self._ledger.once(booking, answer, budget=self.budget, delta=self._delta)",
+        "        return answer()",
         f"{BUDGET}::test_under_flowers_own_loop_with_evaluation_the_ledgers_hold_what_was_seen",
     ),
     Mend(

@@ -133,7 +133,6 @@ def test_ctrl_c_while_everything_is_imported_is_one_line(seconds, tmp_path):
         (["--set", "lr=1"], "did you mean training.lr?"),
         (["--set", "rounds=3"], "did you mean rounds.total?"),
         (["--strategy", "FedAvg"], "did you mean fedavg?"),
-        (["--strategy", "fedprox"], "training.proximal_mu"),
         (["--dataset", "CIFAR10"], "did you mean cifar10?"),
         (["--model", "CNN"], "did you mean cnn?"),
         (["--compression", "topk:0.1"], "did you mean top-k?"),

@@ -40,6 +40,7 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
 }
 ELSEWHERE = {  # what we are measured beside, in environments of their own -> where it is imported
     "fluke": ("experiments/speed/fluke_rounds.py", "experiments/others/quadratic.py"),
+    "opacus": ("experiments/private_networks/opacus_step.py",),
     "pfl": ("experiments/speed/pfl_rounds.py", "experiments/others/quadratic.py"),
 }
 PLACES = {  # distribution of an extra -> where it may be imported

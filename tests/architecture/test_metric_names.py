@@ -21,7 +21,7 @@ ALLOWED = {
     "fedlearn/plugins.py": {"mae", "mse"},
     "client/learners/lightning.py": {"loss"},  # an entry of what a training_step of Lightning returns
     **{f"experiments/sweeps/{name}.py": {"accuracy"} for name in (  # figures that are about accuracy
-        "compression_ratio", "figures", "frontier", "granularity", "number_of_clients", "skew", "tables",
+        "compression_ratio", "figures", "secure_sums", "frontier", "granularity", "number_of_clients", "skew", "tables",
     )},
 }  # fmt: skip
 

@@ -28,6 +28,9 @@ MADE = (images.dataset(), texts.dataset(), forests.dataset(forests.REGRESSION), 
 SETTINGS = {
     "seed": 3, "training.local_epochs": 1, "training.batch_size": 4, "privacy.epsilon": 0.5, "privacy.noise": "seeded",
 }  # fmt: skip
+FURTHER = {
+    "dp-sgd": {"privacy.protects": "records", "privacy.delta": 1e-5, "privacy.records": 8, "privacy.participations": 1}
+}  # learner -> settings
 FITTING = {
     "sgd": "cnn",
     "lightning": f"{images.__name__}:Lit",
@@ -55,7 +58,7 @@ class Case:
 
     def __init__(self, name, learner=""):
         self.model, self.dataset = model_and_data(name)
-        config = config_from({**SETTINGS, **ALGORITHMS.get(learner, {})})
+        config = config_from({**SETTINGS, **ALGORITHMS.get(learner, {}), **FURTHER.get(learner, {})})
         if learner in ALGORITHMS:
             self.model = load_model(name, self.dataset.spec).planned(config)  # one of its own: some layers are personal
         self.learner = LEARNERS.load(learner or self.model.learner).from_settings(self.model, config)

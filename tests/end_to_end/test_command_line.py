@@ -79,7 +79,7 @@ def test_what_is_clamped_is_said(fedlearn):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["strategy.name=median", "strategy.options.x=1"], "strategy.options.x = 1: there are no options here"),
+        (["strategy.name=fedavg", "strategy.options.x=1"], "strategy.options.x = 1: there is no such option"),
         (["strategy.name=strategies.median:Median", "strategy.options.x=1"], "strategy.options.x = 1"),
         (["strategy.name=flwr.serverapp.strategy:FedMedian", "strategy.options.x=1"], "there is no such option"),
         (["training.options.betas=[0.9,0.9]"], "training.options.betas"),

@@ -11,7 +11,7 @@ from flwr.app import MessageType
 from client import policy
 from client.peers import demands_of, key_of
 from fedlearn.config import RunConfig
-from fedlearn.config.tables.learning import PrivacySettings
+from fedlearn.config.tables.privacy import PrivacySettings
 from fedlearn.engine.deployment.keys import make_keys
 from fedlearn.secure.keys import node_keys_in
 from fedlearn.words.errors import UsageError

@@ -14,12 +14,15 @@ FLAGS = flags()
 VALUES = {
     "clients": 7, "rounds.total": 3, "rounds.cohort": 4, "seed": 9, "data.dataset": "digits", "data.dir": "/data",
     "data.partition": "shard", "model.name": "cnn-large", "training.local_epochs": 2, "training.batch_size": 11,
-    "privacy.epsilon": 0.5, "training.lr": 0.25, "compression.codec": "drop", "compression.keep_ratio": 0.3,
+    "privacy.epsilon": 0.5, "privacy.protects": "nodes", "privacy.delta": 1e-6,
+    "training.lr": 0.25, "compression.codec": "drop", "compression.keep_ratio": 0.3,
     "compression.send": "update", "strategy.name": "median", "engine.name": "inline", "engine.workers": 2,
     "devices.name": "phones", "stop.target": "0.9", "stop.patience": 3, "training.baseline": "local",
     "model.initial": "/another/run", "secure.sums": "unmasked",
     "out": "/a/run",
 }  # fmt: skip
+
+IMPLIED = {"privacy.protects": {"strategy.weighting": "uniform", "compression.send": "update"}}  # by a flag's value
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def test_flag_reaches_its_setting_and_no_other(setting, settings_of):
     value = VALUES[setting]
     assert value != to_flower(RunConfig())[setting], "a default cannot show that it arrives"
     without, given = settings_of("--out", "/other"), settings_of("--out", "/other", FLAGS[setting].name, str(value))
-    assert given == {**without, setting: value}
+    assert given == {**without, setting: value, **IMPLIED.get(setting, {})}
 
 
 def test_flags_have_names_of_their_own():
