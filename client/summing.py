@@ -39,7 +39,7 @@ def said_in(visit: Visit, kind: type[T]) -> T:
     Refused
         If it says nothing of that kind.
     """
-    return texts.from_bytes(kind, wire.read_secure(visit.content).get(kind.__name__, b""))
+    return texts.from_same(kind, wire.read_secure(visit.content).get(kind.__name__, b""))
 
 
 @contextmanager

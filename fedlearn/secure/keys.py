@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from fedlearn.secure import shamir
@@ -179,6 +179,7 @@ def _point(key: Any) -> bytes:
     return key.public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
 
 
+@lru_cache(maxsize=4096)  # nodes of a simulation, in one process, look at the same signatures
 def is_signed(statement: bytes, signature: bytes, public: bytes) -> bool:
     """Return whether the owner of a key, of an attempt or of a node, has signed a statement."""
     from cryptography.exceptions import InvalidSignature

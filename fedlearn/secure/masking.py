@@ -25,5 +25,7 @@ def add_pairs(
     total: Words, roster: Roster, mine: KeyPair, position: int, others: Iterable[int], *, sign: int = 1
 ) -> None:
     """Add the masks that a node shares with others in place: the lower position of a pair adds, the other subtracts."""
+    if not len(total):  # of a study without masks
+        return
     for other in others:
         add_mask(total, pair_seed(roster, mine, position, other), sign=sign if position < other else -sign)

@@ -71,7 +71,7 @@ class SecureNode:
         self._signer = signer
         self._kept = Kept.from_text(memory)
         held = self._kept.roster
-        self._roster = texts.from_bytes(Roster, bytes.fromhex(held)) if held else None
+        self._roster = texts.from_same(Roster, bytes.fromhex(held)) if held else None
 
     @property
     def memory(self) -> str:
