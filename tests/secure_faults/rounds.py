@@ -201,12 +201,22 @@ def broken_in(seed: int, folder: Path) -> tuple[list[str], dict[str, int]]:
 
 def found_in_runs(first: int, last: int) -> tuple[Counter[str], list[tuple[int, list[str]]]]:
     """Run the schedules from `first` to before `last`; return what has happened, and (seed, what it breaks)."""
-    logging.disable(logging.CRITICAL)
     counts: Counter[str] = Counter()
     found = []
     for seed in range(first, last):
-        with TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+        with TemporaryDirectory() as folder, redirect_stdout(StringIO()), _quietly():
             lines, some = broken_in(seed, Path(folder))
         counts.update(some)
         found += [(seed, lines)] if lines else []
     return counts, found
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Log nothing within the block."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
