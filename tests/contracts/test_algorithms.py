@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import fedlearn
@@ -9,6 +12,7 @@ from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.models.presets import settings_from
 from fedlearn.plugins import ALGORITHMS
 from tests.algorithms import on_digits
+from tests.faults.mutants import ROOT
 from tests.oracles.algorithms.runs import (
     BY_THEMSELVES,
     BYTES,
@@ -58,11 +62,21 @@ def test_it_makes_the_same_bytes_inline_by_two_workers_and_after_a_kill(name, tw
         assert inline.nodes.equals(two.nodes)
 
 
-@pytest.mark.slow
+ON_RAY = """
+import sys
+from pathlib import Path
+from tests.oracles.algorithms.runs import BYTES, made
+print(made(Path(sys.argv[1]), sys.argv[2], {**BYTES, "engine.name": "ray"}).sha256)
+"""
+
+
+@pytest.mark.long  # twenty clusters, one after another; each in a process of its own
 @pytest.mark.parametrize("name", NAMES)
 def test_it_makes_the_same_bytes_on_ray(name, tmp_path):
-    inline, ray = (made(tmp_path / engine, name, {**BYTES, "engine.name": engine}) for engine in ("inline", "ray"))
-    assert inline.sha256 == ray.sha256
+    inline = made(tmp_path / "inline", name, {**BYTES, "engine.name": "inline"})
+    command = [sys.executable, "-c", ON_RAY, str(tmp_path / "ray"), name]
+    ray = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ray.stdout.split()[-1:] == [inline.sha256], ray.stderr[-2000:]
 
 
 @pytest.mark.slow
