@@ -55,6 +55,8 @@ def _poisson(config: RunConfig, *, is_virtual: bool) -> list[Want]:
          "all nodes that are drawn are waited for: use 1"),
         ("rounds.schedule", rounds.schedule, rounds.schedule != "synchronous",
          "rounds are drawn one by one: use 'synchronous'"),
+        ("privacy.trust", config.privacy.trust, config.privacy.trust == "distributed",
+         "a draw may be smaller than the sum that the shares of noise are made for: use 'local'"),
     ]  # fmt: skip
 
 

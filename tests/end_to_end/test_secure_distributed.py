@@ -86,3 +86,9 @@ def test_the_sum_of_secure_shares_has_the_noise_of_one_node(execute):
     scale = model.planned(settings_from(settings)).unit(1) / 0.1
     assert len(one) > 100
     assert 1.2 < np.abs(one - other).mean() / scale < 1.8
+
+
+def test_a_draw_that_may_be_smaller_than_the_noise_is_made_for_is_refused(execute):
+    """With the Poisson selector no quorum holds, so that a sum of fewer shares would be committed."""
+    with pytest.raises(SettingError, match=r"privacy\.trust = 'distributed'.*a draw may be smaller"):
+        execute({**SHARED, "rounds.selector": "poisson", "rounds.cohort": 3}, engine="inline")
