@@ -99,13 +99,13 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
     """
     config, instruction = visit.config, visit.instruction
     numbers = whole_numbers_of(config, layout_of(state))
-    if numbers is None:
-        (vector, bits), metrics = _fixed_point(visit, arrays, record, state), {}
-    else:  # what was spent follows from public settings, and leaves in the clear
-        vector, bits = numbers.encoded(arrays["sums"]), numbers.modulus_bits
-        metrics = {EPSILON.name: float(record[EPSILON.name])}
     is_masked = config.secure.sums == "masked"
     with part_in(visit) as node:  # without masks all else is done: those of a vector of no entries
+        if numbers is None:
+            (vector, bits), metrics = _fixed_point(visit, node, arrays, record, state), {}
+        else:  # what was spent follows from public settings, and leaves in the clear
+            vector, bits = numbers.encoded(arrays["sums"]), numbers.modulus_bits
+            metrics = {EPSILON.name: float(record[EPSILON.name])}
         masked = node.mask(said_in(visit, Delivered), vector if is_masked else vector[:0], bits)
     values = masked.values if is_masked else vector
     seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
@@ -119,13 +119,14 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
     return Message(content, reply_to=visit.message)
 
 
-def _fixed_point(visit: Visit, arrays: State, record: Mapping[str, Any], state: State) -> tuple[Words, int]:
+def _fixed_point(
+    visit: Visit, node: SecureNode, arrays: State, record: Mapping[str, Any], state: State
+) -> tuple[Words, int]:
     """Return the vector of a change, its weight and its metrics, and the bits of its modulus."""
     config, instruction = visit.config, visit.instruction
     measured = {name: float(value) for name, value in record.items() if isinstance(value, int | float)}
     examples = int(measured.get(wire.NUM_EXAMPLES, 0))
-    with part_in(visit) as node:
-        nodes = node.nodes_of(Question(config.out, *instruction.at))
+    nodes = node.nodes_of(Question(config.out, *instruction.at))
     seed = drop_seed(nodes, seed=config.seed, at=instruction.at)
     summands = Summands(config, layout_of(state), _metrics(visit), seed)
     vector = summands.encoded(

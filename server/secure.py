@@ -38,8 +38,8 @@ def check_secure(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]
                 "secure.group_size", config.secure.group_size,
                 f"a cohort of {nodes} nodes has no group of so many: use smaller groups, or a larger rounds.cohort",
             )  # fmt: skip
-        for group in groups_in(config, range(nodes), At(1, 1)):
-            level_of(config, len(group))
+        for size in {len(group) for group in groups_in(config, range(nodes), At(1, 1))}:
+            level_of(config, size)
     if config.secure.coverage > (expected := coverage_of(config)):
         raise SettingError(
             "secure.coverage", config.secure.coverage,

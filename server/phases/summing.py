@@ -173,7 +173,7 @@ class _Attempt:
         """Ask for the sums, and return them; from here on there is no other attempt at this round."""
         unmasking = {n: said for each in self._standing for n, said in each.step(each.server.unmasking()).items()}
         if not self._standing:
-            return self.ended(next(each.why_not for each in self._sums))
+            return self.ended(self._sums[0].why_not)
         reporting = self._without_discarded(reporting)
         if missing := missing_quorum(self._run, reporting):
             return self.ended(missing)
