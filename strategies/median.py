@@ -17,7 +17,7 @@ from fedlearn.words.state import Array, Sends, State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 from strategies.robust.base import Attackers, by_columns, check_attackers
-from strategies.robust.geometry import Changes
+from strategies.robust.geometry import Changes, medians
 from strategies.robust.mixing import mixed, nearest_means
 
 COLUMNS = 65_536  # entries sorted at once
@@ -134,8 +134,7 @@ class Median(SortedColumns):
 
     def middle(self, columns: NDArray[np.float64], count: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the median of each column."""
-        entry = np.arange(columns.shape[1])
-        return (columns[(count - 1) // 2, entry] + columns[count // 2, entry]) / 2
+        return medians(columns, count)
 
 
 class TrimmedMean(SortedColumns):

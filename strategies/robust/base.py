@@ -13,7 +13,8 @@ from fedlearn.words.errors import SettingError
 from fedlearn.words.state import State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
-from strategies.robust.geometry import Changes, Float64, combined, stepped
+from strategies.masked_mean import Float64
+from strategies.robust.geometry import Changes, combined, stepped
 from strategies.robust.mixing import nearest_means
 
 Attackers = Annotated[int, Field(ge=0)]
@@ -87,15 +88,19 @@ class Defence(RoundStrategy[Collected]):
         """Return the state that the rule makes of the changes, at least `fewest_reports`."""
 
 
+def change_by(changes: Changes, rule: Callable[[Float64], Float64]) -> dict[str, Float64]:
+    """Return the flat change that a rule makes of each parameter's columns, a block at a time; NaN is no change."""
+    found = {}
+    for name, array in changes.state.items():
+        found[name] = np.full(array.size, np.nan)
+        for block, values in changes.columns(name):
+            found[name][block] = rule(values)
+    return found
+
+
 def by_columns(changes: Changes, rule: Callable[[Float64], Float64]) -> State:
     """Return the state after the change that a rule makes of each block of columns; NaN keeps the old value."""
-    after = {}
-    for name, array in changes.state.items():
-        change = np.full(array.size, np.nan)
-        for block, values in changes.columns(name):
-            change[block] = rule(values)
-        after[name] = stepped(array, change)
-    return after
+    return {name: stepped(changes.state[name], change) for name, change in change_by(changes, rule).items()}
 
 
 class Combination(Defence):

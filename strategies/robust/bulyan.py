@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from fedlearn.words.state import State
+from strategies.masked_mean import Float64
 from strategies.robust.base import Defence, by_columns
-from strategies.robust.geometry import Changes, Float64
+from strategies.robust.geometry import Changes, medians
 from strategies.robust.krum import scores
 from strategies.robust.mixing import mixed, nearest_means
 
@@ -34,9 +35,7 @@ def around_median(values: Float64, attackers: int) -> Float64:
     enough = count > 2 * attackers
     columns = np.sort(values[:, enough], axis=0)  # NaN comes last
     count = count[enough]
-    entry = np.arange(columns.shape[1])
-    middle = (columns[(count - 1) // 2, entry] + columns[count // 2, entry]) / 2
-    away = np.abs(columns - middle)
+    away = np.abs(columns - medians(columns, count))
     order = np.argsort(away, axis=0, kind="stable")
     kept = np.arange(len(columns))[:, np.newaxis] < count - 2 * attackers
     means = np.full(values.shape[1], np.nan)
@@ -74,7 +73,6 @@ class Bulyan(Defence):
         if matrix is not None:
             gram = matrix @ gram @ matrix.T
         chosen = selected(gram, self.attackers)
-
         if matrix is None:
             return by_columns(changes.of(chosen), lambda values: around_median(values, self.attackers))
         return by_columns(changes, lambda values: around_median(mixed(values, matrix[chosen]), self.attackers))

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from fedlearn.config.fields import Positive
 from fedlearn.words.state import Array, Sends, State, dense_update
-from strategies.robust.base import Attackers, Defence
-from strategies.robust.geometry import Changes, Float64, combined, distances_to, stepped
+from strategies.masked_mean import Float64
+from strategies.robust.base import Attackers, Defence, change_by
+from strategies.robust.geometry import Changes, combined, distances_to, stepped
 
 
 def clipped_weights(gram: Float64, *, radius: float, iterations: int) -> Float64:
@@ -43,6 +44,11 @@ def clipped_weights(gram: Float64, *, radius: float, iterations: int) -> Float64
         weights *= 1 - share.sum()
         weights[:-1] += share
     return weights
+
+
+def _of_sent(values: Float64, weights: Float64) -> Float64:
+    """Return the combination of each column, whose last row is the center; NaN where no node sent the entry."""
+    return np.where(np.isnan(values[:-1]).all(axis=0), np.nan, combined(values, weights))
 
 
 class CenteredClipping(Defence):
@@ -85,16 +91,11 @@ class CenteredClipping(Defence):
         held = {name: array + center[name] for name, array in old.items()} if changes.sends is Sends.WEIGHTS else center
         around = Changes(old, [*changes.updates, dense_update(held)], changes.sends)
         weights = clipped_weights(around.gram(), radius=self.radius, iterations=self.iterations)
-        after = {}
-        for name, array in old.items():
-            change = np.full(array.size, np.nan)
-            for block, values in around.columns(name):
-                unsent = np.isnan(values[:-1]).all(axis=0)
-                change[block] = np.where(unsent, np.nan, combined(values, weights))
-            after[name] = stepped(array, change)
+        moved = change_by(around, lambda values: _of_sent(values, weights))
+        for name, change in moved.items():
             kept = center[name].reshape(-1)
-            self.center[name] = np.where(np.isnan(change), kept, change).reshape(array.shape)
-        return after
+            self.center[name] = np.where(np.isnan(change), kept, change).reshape(old[name].shape)
+        return {name: stepped(old[name], change) for name, change in moved.items()}
 
     def memory(self) -> dict[str, Array]:
         """Return the center."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from strategies.masked_mean import Float64
 from strategies.robust.base import Combination
-from strategies.robust.geometry import Float64, distances_to, squared_distances
+from strategies.robust.geometry import distances_to, squared_distances
 
 STEPS = 10_000  # of an iteration that mostly needs fewer than a hundred
 STAYS = 1e-12  # of the median distance: a smaller move of the point is its last

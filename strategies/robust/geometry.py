@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fedlearn.words.state import Array, Entries, Sends, State, Update
+from strategies.masked_mean import Float64
 
-Float64 = NDArray[np.float64]
 COLUMNS = 4_096  # entries looked at together: of 100 nodes they fit a processor's cache
 
 
@@ -129,6 +129,21 @@ def combined(values: Float64, weights: Float64) -> Float64:
     sums = weights @ np.where(sent, values, 0.0)
     means: Float64 = np.divide(sums, weighed, out=np.full(values.shape[1], np.nan), where=weighed > 0)
     return means
+
+
+def medians(columns: Float64, count: NDArray[np.intp]) -> Float64:
+    """Return the middle value of each column, or the mean of the two middle ones.
+
+    Parameters
+    ----------
+    columns
+        (nodes, entries), each column ascending, its first ``count`` rows hold what was sent.
+    count
+        (entries,), at least one.
+    """
+    entry = np.arange(columns.shape[1])
+    middle: Float64 = (columns[(count - 1) // 2, entry] + columns[count // 2, entry]) / 2
+    return middle
 
 
 def stepped(array: Array, change: Float64) -> Array:

@@ -11,8 +11,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from strategies.masked_mean import Float64
 from strategies.robust.base import Attackers, Combination
-from strategies.robust.geometry import Float64, squared_distances
+from strategies.robust.geometry import squared_distances
 
 
 def scores(gram: Float64, attackers: int) -> Float64:

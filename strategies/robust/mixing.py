@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from strategies.robust.geometry import Float64, squared_distances
+from strategies.masked_mean import Float64
+from strategies.robust.geometry import squared_distances
 
 
 def nearest_means(gram: Float64, attackers: int) -> Float64:
