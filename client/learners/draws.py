@@ -33,7 +33,7 @@ class Draws(Protocol):
 
 
 class SecureDraws:
-    """Draws of the system's randomness, which nobody can repeat."""
+    """Draws by the operating system's generator, which cannot be drawn again."""
 
     def __init__(self) -> None:
         self.noise = secure_noise()
@@ -52,7 +52,7 @@ class SecureDraws:
 
 
 class SeededDraws:
-    """Draws that follow from the run's seed, the round and the node; they protect nobody."""
+    """Draws by the run's seed, round and node, which can be drawn again and so protect no record."""
 
     def __init__(self, task: LocalTask) -> None:
         place = {"round_number": task.round_number, "node": task.partition_id}

@@ -1,4 +1,4 @@
-"""CPU seconds of rounds of algorithms, beside those of FedAvg: interleaved pairs of whole runs in one process.
+"""Measure CPU seconds of a round of each algorithm beside FedAvg's, in interleaved pairs of runs in one process.
 
     python -m experiments.speed.algorithm_rounds
     python -m experiments.speed.algorithm_rounds --algorithms scaffold,feddyn --pairs 10
@@ -33,7 +33,7 @@ class Stamps:
             self.seconds.append(time.process_time())
 
     def close(self) -> None:
-        """Do nothing."""
+        """Return without showing anything."""
 
 
 def cpu_seconds(strategy: str, *, rounds: int, dataset: str, model: str) -> float:

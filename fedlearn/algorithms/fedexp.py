@@ -24,7 +24,7 @@ STEP = Metric("server_step", note="of the mean change; 1 is FedAvg")
 
 
 class FedExP(ServerOptimizer):
-    """Extrapolates the mean of whole changes, which count alike; the norms are those of the nodes' reports."""
+    """Extrapolates the mean change of the nodes, each of which weighs one, by the norms of their reports."""
 
     laws = ("walk", "unequal steps", "momentum", "one node", "nodes alike")
     accepts = frozenset({UpdateKind.DENSE})

@@ -15,6 +15,6 @@ WALKS: dict[str, Reference] = {
     "fedrs": common_walks.fedavg, "fedlc": common_walks.fedavg, "fedbn": common_walks.fedavg, "fedala":
     common_walks.fedavg, "central": common_walks.fedavg,
 }  # fmt: skip
-"""Algorithm -> its walk; those of algorithms for classes or norms are FedAvg's, which they are where these are not."""
+"""Algorithm -> its walk. An algorithm for classes or for norms has FedAvg's walk, as a quadratic has neither."""
 
 __all__ = ["WALKS", "Walk"]

@@ -81,7 +81,7 @@ def _parameters(module: nn.Module) -> list[nn.Parameter]:
 
 @contextmanager
 def _instead(layers: list[tuple[nn.Module, Layer]], *, copies: bool) -> Iterator[list[Layer]]:
-    """Compute the layers by their rules in the block; yield the list of those that were called, in their order.
+    """Replace the layers by their rules within the block; yield the list of the called layers, in order.
 
     Where a module overwrites outputs in place, it gets copies of them.
     """

@@ -12,7 +12,7 @@ NO_SAMPLING = "no sampling assumed"
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """A privacy promise with all that it is worth nothing without.
+    """A privacy promise: epsilon with its delta, relation, unit, trust and sampling.
 
     Parameters
     ----------
