@@ -150,7 +150,7 @@ def _level_in_words(config: RunConfig) -> str:
 
 
 def summed_in(events: Path) -> dict[str, object]:
-    """Return what came of the secure sums of a run, from its log: how many were asked for, of how many reports.
+    """Return what came of the secure sums of a run, from its log: of how many rounds, the smallest of how many reports.
 
     ``own_keys`` says whether all nodes have signed with keys of their own, as only those do that list their peers: a
     roster in which another stands such a node refuses.
@@ -160,6 +160,6 @@ def summed_in(events: Path) -> dict[str, object]:
         if event["event"] == "unmasking":
             asked[event.get("round")] = event
         skipped += event["event"] == "skipped"
-    nodes = [int(event.get("nodes", 0)) for event in asked.values()]
+    sizes = [int(event.get("fewest", 0)) for event in asked.values()]
     own = bool(asked) and all(event.get("own_keys") == event.get("of") for event in asked.values())
-    return {"asked": len(asked), "skipped": skipped, "fewest": min(nodes, default=0), "own_keys": own}
+    return {"asked": len(asked), "skipped": skipped, "fewest": min(sizes, default=0), "own_keys": own}

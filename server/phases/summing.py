@@ -186,8 +186,11 @@ class _Attempt:
     def _write_unmasking(self, reporting: Reporting) -> None:
         members = [member for each in self._standing for member in each.server.roster.members]
         own_keys = sum(len(member.verify) == NODE_KEY for member in members)
-        nodes = reporting.count(Fate.REPORTED)
-        self._run.events.write("unmasking", **self._at.where, nodes=nodes, of=len(members), own_keys=own_keys)
+        sizes = [len(each.server.agreed.reported) for each in self._standing]
+        self._run.events.write(
+            "unmasking", **self._at.where, nodes=reporting.count(Fate.REPORTED), sums=len(sizes), fewest=min(sizes),
+            of=len(members), own_keys=own_keys,
+        )  # fmt: skip
 
     def again(self, asked: AskedSum) -> Reporting:
         """Ask once more for the sums that a killed server has asked for."""

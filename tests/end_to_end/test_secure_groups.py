@@ -180,3 +180,10 @@ def test_report_of_a_group_is_as_small_as_what_it_keeps(tmp_path):
     _, _, whole = grouped(tmp_path / "whole", rounds={"total": 1}, compression={"codec": "identity"})
     sizes = [[wire.bytes_of(r.content) for *_, kind, _, r in g.heard if kind == "report"] for g in (grid, whole)]
     assert max(sizes[0]) < 0.5 * min(sizes[1])  # of 650 entries a fifth; the rest is the message
+
+
+def test_result_says_of_how_few_reports_the_server_saw_a_sum(tmp_path):
+    summary, events, _ = grouped(tmp_path / "run", {AT: {FIRST[0]: "report"}})
+    assert summary["secure"]["fewest"] == 3
+    asked = [(each["nodes"], each["sums"], each["fewest"]) for each in events if each["event"] == "unmasking"]
+    assert asked == [(11, 3, 3), (12, 3, 4)]
