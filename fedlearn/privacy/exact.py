@@ -205,14 +205,25 @@ def coin(x: Fraction, word: int, bits: Bits = system_bits) -> bool:
         if word and x >= length:  # exp(-x) < 2^-length <= U
             return False
         if x < length:
-            digits = int(0.302 * length) + 30  # 0.302 decimal digits per bit, and some for x and the sum
-            with decimal.localcontext(decimal.Context(prec=digits)):
-                power = (-decimal.Decimal(x.numerator) / decimal.Decimal(x.denominator)).exp()
-            error = Fraction(power) * (x + 2) / 10 ** (digits - 2)
-            if Fraction(word + 1, 2**length) <= Fraction(power) - error:
+            low, high = power_between(x, length)
+            if Fraction(word + 1, 2**length) <= low:
                 return True
-            if Fraction(word, 2**length) >= Fraction(power) + error:
+            if Fraction(word, 2**length) >= high:
                 return False
         word = (word << 64) | int(bits(1)[0])
         length += 64
     return True
+
+
+def power_between(x: Fraction, length: int) -> tuple[Fraction, Fraction]:
+    """Return bounds of exp(-x), x >= 0, which lie closer together the more bits ``length`` asks for.
+
+    >>> low, high = power_between(Fraction(0), 64)
+    >>> low < 1 < high, high - low < Fraction(1, 2**64)
+    (True, True)
+    """
+    digits = int(0.302 * length) + 30  # 0.302 decimal digits per bit, and some for x and the sum
+    with decimal.localcontext(decimal.Context(prec=digits)):
+        power = (-decimal.Decimal(x.numerator) / decimal.Decimal(x.denominator)).exp()
+    error = Fraction(power) * (x + 2) / 10 ** (digits - 2)
+    return Fraction(power) - error, Fraction(power) + error

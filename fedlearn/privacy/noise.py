@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.privacy import exact, exact_gaussian, exact_shares, exact_skellam
+from fedlearn.privacy import exact, exact_columns, exact_gaussian, exact_shares, exact_skellam
 
 Shape: TypeAlias = int | tuple[int, ...]
 LAPLACE_BITS = 40  # the secure continuous Laplace lies on a grid of scale * 2^-40
@@ -129,8 +129,10 @@ class _SecureNoise:
         return drawn
 
     def discrete_gaussian(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
-        """See Noise and ``exact_gaussian.discrete_gaussian``."""
+        """See Noise; one wide scale for all: ``exact_columns``, else ``exact_gaussian``."""
         wide = _scales(scale, shape, below=exact_gaussian.WIDEST_GAUSSIAN)
+        if np.ndim(scale) == 0 and wide.size and float(wide.flat[0]) >= exact_columns.NARROWEST:
+            return exact_columns.discrete_gaussian(float(wide.flat[0]), wide.size).reshape(wide.shape)
         drawn = np.zeros(wide.shape, np.int64)
         drawn[wide > 0] = exact_gaussian.discrete_gaussian(wide[wide > 0])
         return drawn
