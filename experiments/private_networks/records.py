@@ -1,64 +1,130 @@
 """Accuracy of models that protect each record of a node, by nodes and epsilon: DP-SGD beside `dp-boosting`.
 
-    python -m experiments.private_networks.records --dataset adult --nodes 5 25 --epsilons 1 4 --seeds 1 2
+    python -m experiments.private_networks.records --dataset adult --out runs/records
 
 Adult is learned by `mlp`, by DP-SGD at delta 1e-6, and by `dp-boosting` at pure epsilon; CIFAR-10 by `cnn`. Epsilon inf
-is plain training of the network with the same steps.
+is plain training of the network with as many steps. Each cell that has ended is a line of FOLDER/cells.jsonl,
+with its commit and date: the same command goes on from there. `--table` runs nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import subprocess
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator
+from datetime import date
+from itertools import product
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import fedlearn
 
 STEPS = {"training.batch_size": 256, "training.local_epochs": 1, "training.lr_decay": 0.0}
 NETWORKS = {"adult": "mlp", "cifar10": "cnn", "digits": "linear"}
+RATES = {"adult": (0.05, 0.05), "cifar10": (0.1, 0.02), "digits": (0.1, 0.1)}  # learning rates: DP-SGD, plain
+EPSILONS = (1.0, 2.0, 4.0, 8.0, math.inf)
+KEY = ("dataset", "rounds", "nodes", "epsilon", "model", "seed")
 
 
 def cells_of(dataset: str, epsilon: float, rounds: int) -> dict[str, dict[str, object]]:
     """Return model in words -> settings of its run."""
+    private, plain = RATES[dataset]
     network: dict[str, object] = {"model.name": NETWORKS[dataset], "rounds.total": rounds, **STEPS}
-    if epsilon == float("inf"):
-        return {NETWORKS[dataset]: network}
-    private = {"privacy.protects": "records", "privacy.epsilon": epsilon, "privacy.delta": 1e-6}
-    found = {f"{NETWORKS[dataset]}, DP-SGD": network | private}
+    if epsilon == math.inf:
+        return {f"{NETWORKS[dataset]}, plain": network | {"training.lr": plain}}
+    noisy = {"privacy.protects": "records", "privacy.epsilon": epsilon, "privacy.delta": 1e-6, "training.lr": private}
+    found = {f"{NETWORKS[dataset]}, DP-SGD": network | noisy}
     if dataset == "adult":
         found["dp-boosting"] = {"model.name": "dp-boosting", "privacy.epsilon": epsilon}
     return found
 
 
-def accuracy_of(settings: Mapping[str, object], *, nodes: int, seed: int, dataset: str) -> float:
-    """Return the accuracy after the last round, on the test set."""
+def wanted(given: argparse.Namespace) -> Iterator[tuple[dict[str, Any], dict[str, object]]]:
+    """Yield the key of each cell that is asked for, and the settings of its run; all cells of a seed come first."""
+    for seed, nodes, epsilon in product(given.seeds, given.nodes, given.epsilons):
+        for model, settings in cells_of(given.dataset, epsilon, given.rounds).items():
+            values = (given.dataset, given.rounds, nodes, epsilon, model, seed)
+            yield dict(zip(KEY, values, strict=True)), settings
+
+
+def ended(folder: Path) -> list[dict[str, Any]]:
+    """Return the cells that have ended; a line that was cut off by a kill counts for nothing."""
+    file, found = folder / "cells.jsonl", []
+    for line in file.read_text().splitlines() if file.exists() else []:
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found
+
+
+def run(cell: dict[str, Any], settings: dict[str, object]) -> dict[str, Any]:
+    """Return the cell with accuracy after the last round on the test set, seconds, date and commit."""
+    begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        both = {"data.dataset": dataset, "rounds.cohort": 0, "seed": seed, "evaluation.every": 1000}
+        place = {"data.dataset": cell["dataset"], "rounds.cohort": 0, "seed": cell["seed"], "evaluation.every": 1000}
         out = {"out": str(Path(folder) / "run")}
-        run = fedlearn.run(nodes, settings=dict(settings) | both | out, progress=False)
-        return float(run.summary["accuracy"])
+        summary = fedlearn.run(cell["nodes"], settings=settings | place | out, progress=False).summary
+    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return cell | {
+        "accuracy": float(summary["accuracy"]),
+        "seconds": round(time.monotonic() - begin, 1),
+        "date": date.today().isoformat(),
+        "commit": head.stdout.strip(),
+    }
+
+
+def minutes_left(done: list[dict[str, Any]], missing: list[dict[str, Any]]) -> float:
+    """Return an estimate from cells of the same model, or of all models where there are none; NaN without any."""
+
+    def seconds(model: str) -> float:
+        alike = [each["seconds"] for each in done if each["model"] == model] or [each["seconds"] for each in done]
+        return mean(alike) if alike else math.nan
+
+    return sum(seconds(each["model"]) for each in missing) / 60
+
+
+def table(done: list[dict[str, Any]]) -> str:
+    """Return a row for each cell, over its seeds; there is none for a cell that has not been run."""
+    rows: dict[tuple[Any, ...], list[float]] = {}
+    for each in sorted(done, key=lambda each: (each["dataset"], each["nodes"], each["model"], each["epsilon"])):
+        rows.setdefault(tuple(each[name] for name in KEY[:-1]), []).append(each["accuracy"])
+    lines = ["| data | rounds | nodes | epsilon | model | accuracy | lowest, highest | seeds |", "|---" * 8 + "|"]
+    for (dataset, rounds, nodes, epsilon, model), found in rows.items():
+        spread = f"{min(found):.4f}, {max(found):.4f}"
+        lines.append(
+            f"| {dataset} | {rounds} | {nodes} | {epsilon:g} | {model} | {mean(found):.4f} | {spread} | {len(found)} |"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Print a line for each cell."""
+    """Run the cells that are missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", choices=NETWORKS, default="adult")
     parser.add_argument("--nodes", type=int, nargs="+", default=[5, 25])
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 4.0])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=Path("runs/records"))
+    parser.add_argument("--table", action="store_true", help="run nothing")
     given = parser.parse_args()
-    print("| data | nodes | epsilon | model | accuracy | lowest, highest |\n|---|---|---|---|---|---|", flush=True)
-    for nodes in given.nodes:
-        for epsilon in given.epsilons:
-            for name, settings in cells_of(given.dataset, epsilon, given.rounds).items():
-                found = [accuracy_of(settings, nodes=nodes, seed=each, dataset=given.dataset) for each in given.seeds]
-                spread = f"{min(found):.4f}, {max(found):.4f}"
-                print(
-                    f"| {given.dataset} | {nodes} | {epsilon:g} | {name} | {mean(found):.4f} | {spread} |", flush=True
-                )
+    given.out.mkdir(parents=True, exist_ok=True)
+    done = ended(given.out)
+    keys = [{name: each[name] for name in KEY} for each in done]
+    missing = [each for each in wanted(given) if each[0] not in keys]
+    for number, (cell, settings) in enumerate([] if given.table else missing):
+        left = minutes_left(done, [each for each, _ in missing[number:]])
+        print(f"{len(missing) - number} cells are missing, about {left:.1f} minutes; now {cell}", flush=True)
+        done.append(run(cell, settings))
+        with (given.out / "cells.jsonl").open("a") as file:
+            file.write(json.dumps(done[-1]) + "\n")
+    print(table(done))
 
 
 if __name__ == "__main__":
