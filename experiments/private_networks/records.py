@@ -52,9 +52,9 @@ def wanted(given: argparse.Namespace) -> Iterator[tuple[dict[str, Any], dict[str
             yield dict(zip(KEY, values, strict=True)), settings
 
 
-def ended(folder: Path) -> list[dict[str, Any]]:
-    """Return the cells that have ended; a line that was cut off by a kill counts for nothing."""
-    file, found = folder / "cells.jsonl", []
+def ended(file: Path) -> list[dict[str, Any]]:
+    """Return what has ended, a line each; a line that was cut off by a kill counts for nothing."""
+    found = []
     for line in file.read_text().splitlines() if file.exists() else []:
         try:
             found.append(json.loads(line))
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="run nothing")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    done = ended(given.out)
+    done = ended(given.out / "cells.jsonl")
     keys = [{name: each[name] for name in KEY} for each in done]
     missing = [each for each in wanted(given) if each[0] not in keys]
     for number, (cell, settings) in enumerate([] if given.table else missing):

@@ -9,7 +9,7 @@ from client.learners.audits.canaries import audited
 from client.learners.audits.neighbors import NeighborsResult, replayed
 from client.learners.audits.planted import PLANTED
 from client.learners.dp_sgd import DPSGD
-from fedlearn.privacy.audit.one_run import OneRunResult
+from fedlearn.privacy.audit.separation import CanaryResult
 
 PAIRS = 200  # of neighbors, for each learner
 
@@ -20,7 +20,7 @@ class Audited(NamedTuple):
     name: str
     is_sound: bool
     exact: NeighborsResult
-    seen: OneRunResult
+    seen: CanaryResult
 
     @property
     def is_as_expected(self) -> bool:

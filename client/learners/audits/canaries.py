@@ -1,13 +1,15 @@
 """The audit of one training of DP-SGD by canaries: records made to be recognized, each included by a coin.
 
-A node trains on handwritten digits and on those canaries whose coin says so, for some rounds, by the learner that every
-node has. The attacker is the server: it sees each state, knows all digits and all canaries, and guesses which were
-included. From each change of the state it takes off what the digits have added, and regresses the rest on the clipped
-gradients of the canaries. It guesses "in" of the canaries that score highest and "out" of those that score lowest;
-their share is fixed beforehand.
+A node trains a linear model on handwritten digits and on those canaries whose coin says so, for some rounds, by the
+learner that every node has. A canary holds one large number, at a place where no digit and no other canary has
+anything. So its gradient has a direction of its own, and is as long as clipping lets it be: nothing hides it but the
+noise. The attacker is the server: it sees each state, knows all canaries, and takes the inner product of each change
+with the gradient of each canary. What the scores prove: `fedlearn.privacy.audit.separation`, and by guesses about the
+canaries that score highest and lowest, `one_run`; their share is fixed beforehand.
 
-Where steps are taken with all records (sampling rate 1), nothing hides a canary but the noise, and the audit has the
-most power. It is a lower bound at a confidence: a claim that stands is not proved by it.
+Steps are taken with all records (sampling rate 1): the audit has the most power there. It is a lower bound at a
+confidence: a claim that stands is not proved by it. What no change of a state shows - noise that is drawn once for all
+steps of a fit, a step that is not booked, a divisor - is for the exact audit (`neighbors.py`).
 """
 
 from __future__ import annotations
@@ -16,39 +18,40 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from client.learners.base import LocalTask
-from client.learners.dp_sgd import DPSGD, Rows
+from client.learners.dp_sgd import DPSGD
 from fedlearn.config import RunConfig, config_from
-from fedlearn.data.base import Examples
+from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.loading import load_dataset
 from fedlearn.models import load_model
-from fedlearn.models.singly.by_transform import ByTransform
 from fedlearn.models.torch_model import TorchModel
-from fedlearn.privacy.audit.one_run import OneRunResult, guessed
+from fedlearn.privacy.audit.separation import CanaryResult
 from fedlearn.words.state import State
 
 SHARE = 0.25  # of the canaries, at either end
 RECORDS = 1000  # digits; every canary that is included comes on top
+PIXELS = 64
+SIZE = 8.0  # of a canary's number: 64 / 65 of its gradient's squared norm are its own, the rest the bias has
+CLASSES = 10
 
 
-def settings_of(*, epsilon: float, rounds: int, rate: float, seed: int) -> RunConfig:
-    """Return the settings of an audited training; a round is one step at rate 1, else a pass."""
+def settings_of(*, epsilon: float, rounds: int, seed: int) -> RunConfig:
+    """Return the settings of an audited training, in which a round is one step."""
     return config_from({
         "model.name": "linear", "data.dataset": "digits", "training.learner": "dp-sgd", "privacy.protects": "records",
         "privacy.epsilon": epsilon, "privacy.delta": 1e-5, "privacy.records": RECORDS, "privacy.noise": "seeded",
-        "training.batch_size": max(round(rate * RECORDS), 1), "training.local_epochs": 1, "training.momentum": 0.0,
+        "training.batch_size": RECORDS, "training.local_epochs": 1, "training.momentum": 0.0,
         "training.lr": 0.2, "training.lr_decay": 0.0, "rounds.total": rounds, "clients": 1, "seed": seed,
     })  # fmt: skip
 
 
 def audited(
-    kind: type[DPSGD] = DPSGD, *, epsilon: float = 2.0, rounds: int = 3, rate: float = 1.0, canaries: int = 500,
-    seed: int = 1, confidence: float = 0.999,
-) -> OneRunResult:  # fmt: skip
-    """Return what the guesses about one training prove.
+    kind: type[DPSGD] = DPSGD, *, epsilon: float = 2.0, rounds: int = 3, canaries: int = 2000, seed: int = 1,
+    confidence: float = 0.999,
+) -> CanaryResult:  # fmt: skip
+    """Return what the canaries of one training prove.
 
     Parameters
     ----------
@@ -58,29 +61,23 @@ def audited(
         Claim of the whole training, at delta 1e-5.
     rounds : int
         Number of states that the attacker sees after the first.
-    rate : float
-        Sampling rate of each step, in (0, 1].
     canaries : int
         Number of canaries, of which about one half are included.
     seed : int
-        Seed of coins, canaries and training.
+        Seed of coins, labels and training.
     confidence : float
-        Confidence of the bound, in (0, 1).
+        Confidence of the bounds, in (0, 1).
     """
-    config = settings_of(epsilon=epsilon, rounds=rounds, rate=rate, seed=seed)
-    base = _digits()
+    config = settings_of(epsilon=epsilon, rounds=rounds, seed=seed)
     rng = np.random.default_rng([seed, 23])
-    odd = _canaries(base, canaries, rng)
-    included = rng.random(canaries) < 0.5
-    both = (base, odd.at(np.flatnonzero(included)))
-    train = Examples(*(np.concatenate([getattr(each, name) for each in both]) for name in ("inputs", "targets")))
-    model = load_model("linear", load_dataset("digits", "", options="").spec, "", "")
+    labels, included = rng.integers(0, CLASSES, canaries), rng.random(canaries) < 0.5
+    spec = DataSpec("rows", (PIXELS + canaries,), "float32", classes=CLASSES)
+    model = load_model("linear", spec, "", "")
     assert isinstance(model, TorchModel)
-    learner = kind.from_settings(model, config)
-    states = _states(learner, train, config)
-    attacker = DPSGD.from_settings(model, config)
-    scores = sum((_scores(attacker, *pair, base, odd) for pair in pairwise(states)), np.zeros(canaries))
-    return guessed(scores, included, share=SHARE, claimed=epsilon, delta=config.privacy.delta, confidence=confidence)
+    states = _states(kind.from_settings(model, config), _train(labels, included), config)
+    scores = sum((_scores(*pair, labels) for pair in pairwise(states)), np.zeros(canaries))
+    delta = config.privacy.delta
+    return CanaryResult.of(scores, included, share=SHARE, claimed=epsilon, delta=delta, confidence=confidence)
 
 
 @cache
@@ -88,10 +85,13 @@ def _digits() -> Examples:
     return load_dataset("digits", "", options="").train.at(slice(0, RECORDS))
 
 
-def _canaries(base: Examples, count: int, rng: np.random.Generator) -> Examples:
-    """Return images of noise, each with a label by chance: no digit looks like one, and no two are alike."""
-    inputs = rng.integers(0, 2, (count, *base.inputs.shape[1:])).astype(base.inputs.dtype) * 255
-    return Examples(inputs, rng.integers(0, 10, count).astype(base.targets.dtype))
+def _train(labels: NDArray[np.int64], included: NDArray[np.bool_]) -> Examples:
+    """Return the digits, and the canaries that are included."""
+    digits, mine = _digits(), np.flatnonzero(included)
+    inputs = np.zeros((RECORDS + len(mine), PIXELS + len(labels)), np.float32)
+    inputs[:RECORDS, :PIXELS] = digits.inputs[:, ::4, ::4, 0].reshape(RECORDS, PIXELS) / 255  # 8 x 8
+    inputs[RECORDS + np.arange(len(mine)), PIXELS + mine] = SIZE
+    return Examples(inputs, np.concatenate([digits.targets, labels[mine].astype(digits.targets.dtype)]))
 
 
 def _states(learner: DPSGD, train: Examples, config: RunConfig) -> list[State]:
@@ -103,26 +103,13 @@ def _states(learner: DPSGD, train: Examples, config: RunConfig) -> list[State]:
     return states
 
 
-def _scores(attacker: DPSGD, before: State, after: State, base: Examples, odd: Examples) -> NDArray[np.float64]:
-    """Return by how much each canary looks included in one round: least squares under the noise that is claimed."""
-    model, plan, clip = attacker.model, attacker.plan, attacker.privacy.clip
-    gradients = _gradients(model, before, odd, clip=clip)
-    change = np.concatenate([np.ravel(before[name] - after[name]) for name in model.names]).astype(np.float64)
-    share = plan.sampling_rate * plan.steps  # of the sum over all records
-    places = attacker._sum.places
-    rows: list[Rows] = [np.arange(len(base))[start : start + places] for start in range(0, len(base), places)]
-    of_digits = attacker._clipped(base, rows, clip=clip)  # at the state before, which is loaded
-    rest = change * plan.expected / attacker.learning_rate(1) / share - of_digits - gradients.sum(0) / 2
-    noise = plan.mechanism.noise_multiplier * clip * np.sqrt(plan.steps) / share
-    square = gradients @ gradients.T
-    return np.asarray(np.linalg.solve(square + (2 * noise) ** 2 * np.eye(len(odd)), gradients @ rest))
-
-
-def _gradients(model: TorchModel, state: State, odd: Examples, *, clip: float) -> NDArray[np.float64]:
-    """Return the clipped gradient of each canary at a state, (m, P); the state is loaded afterwards."""
-    model.load(state)
-    ways = ByTransform(model, len(odd))
-    apiece = ways.gradients(model.inputs(odd.inputs), model.targets(odd.targets))
-    gradients = torch.cat([each.flatten(1) for each in apiece], dim=1).double().numpy()
-    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
-    return np.asarray(gradients * np.minimum(1.0, clip / np.where(norms > 0, norms, 1.0)))
+def _scores(before: State, after: State, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return by how much each canary looks included in one round: its gradient's direction times the change, (m,)."""
+    weight, bias = sorted((name for name in before), key=lambda name: -before[name].ndim)
+    logits = SIZE * before[weight][:, PIXELS:].T.astype(np.float64) + before[bias]  # (m, classes)
+    chances = np.exp(logits - logits.max(1, keepdims=True))
+    direction = chances / chances.sum(1, keepdims=True)
+    direction[np.arange(len(labels)), labels] -= 1
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    change = (before[weight] - after[weight])[:, PIXELS:].T.astype(np.float64)
+    return np.asarray((direction * change).sum(1))
