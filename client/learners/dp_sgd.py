@@ -11,9 +11,10 @@ published or follow from earlier answers. A record that is in the batch adds at 
 constants. Whether an example fails depends on the example alone, and then it adds nothing. Dropout and augmentation
 draw for each place by itself, from numbers that nobody knows: assigned to records, they are a part of the record.
 
-*Rounding.* With secure noise each record has a place in the batch by a hash of its own content, and batches have one
-shape: its gradient is the same to the last bit, whatever other records there are. With seeded noise, which protects
-nobody, places are filled one after another, which takes less time.
+*Rounding.* With secure noise the gradient of a record is the same to the last bit, whatever other records there are:
+batches have one shape, and places are filled one after another only where all places of a batch are seen to compute
+alike (`fedlearn.models.singly.alike`). Where they are not, each record has a place by a hash of its own content, which
+leaves places empty and takes twice the time. With seeded noise, which protects nobody, none of this is needed.
 
 Source: Abadi et al. 2016 (arXiv:1607.00133), algorithm 1.
 """
@@ -36,7 +37,7 @@ from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import drawn
 from fedlearn.models.device import seed_torch
-from fedlearn.models.singly import check_apart, clipped_sum_of
+from fedlearn.models.singly import check_apart, clipped_sum_of, places_alike
 from fedlearn.models.singly.one_by_one import OneByOne
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.privacy import gaussian
@@ -48,7 +49,7 @@ from fedlearn.words.state import State
 
 Rows = NDArray[np.integer[Any]]
 TRIED = 2  # examples
-SECURE_PLACES = 32  # places by hash: of few places some are crowded, with many most stay empty
+SECURE_PLACES = 32  # of a batch of one shape: with many most stay empty, few take longer for each
 
 log = logging.getLogger("fedlearn.node")
 
@@ -75,6 +76,7 @@ class DPSGD(SGD):
         check_apart(model, config.model.name)
         expected = SECURE_PLACES if self.is_secure else round(self.plan.expected)
         self._sum = clipped_sum_of(model, expected)
+        self._is_placed = self.is_secure and not places_alike(self._sum)
 
     def mechanism(self, *, round_number: int = 1) -> GaussianRounds:
         """Return what a fit costs."""
@@ -131,7 +133,7 @@ class DPSGD(SGD):
 
     def _sum_over(self, task: LocalTask, taken: NDArray[np.bool_], places: Rows) -> NDArray[np.float64]:
         """Return the clipped sum over a batch, (P,)."""
-        chunks = list(_chunks(task.indices[taken], places[taken], self._sum.places, is_placed=self.is_secure))
+        chunks = list(_chunks(task.indices[taken], places[taken], self._sum.places, is_placed=self._is_placed))
         try:
             return self._clipped(task.train, chunks, clip=self.privacy.clip)
         except Exception as error:  # of an example: whether a node fails must not depend on one
@@ -161,8 +163,8 @@ class DPSGD(SGD):
         return total.numpy()
 
     def _places(self, task: LocalTask) -> Rows:
-        """Return the place of each of the node's examples in a batch, by its own content where noise is secure."""
-        if not self.is_secure:
+        """Return the place of each of the node's examples in a batch, by its own content where places differ."""
+        if not self._is_placed:
             return np.zeros(len(task.indices), np.int64)
         mine = task.train.at(task.indices)
         return (drawn(mine, seed=task.seed, purpose="place in a batch") * self._sum.places).astype(np.int64)

@@ -7,11 +7,13 @@
 | `by_transform.py` | by `torch.func`, of any module that it takes |
 | `one_by_one.py` | a pass for each example, of any module |
 | `mixing.py` | layers that mix examples, refused by name |
+| `alike.py` | whether an example has one gradient at all places of a batch |
 | `choosing.py` | the fastest of the three that computes the right thing |
 """
 
+from fedlearn.models.singly.alike import places_alike
 from fedlearn.models.singly.base import ClippedSum
 from fedlearn.models.singly.choosing import clipped_sum_of
 from fedlearn.models.singly.mixing import check_apart
 
-__all__ = ["ClippedSum", "check_apart", "clipped_sum_of"]
+__all__ = ["ClippedSum", "check_apart", "clipped_sum_of", "places_alike"]

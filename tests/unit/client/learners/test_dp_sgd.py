@@ -120,10 +120,13 @@ def test_coins_are_drawn_at_the_rate_each_by_itself() -> None:
     assert not np.array_equal(SecureDraws().coins(200, 0.5), SecureDraws().coins(200, 0.5))
 
 
-@pytest.mark.parametrize("noise", ["seeded", "secure"])
+@pytest.mark.parametrize("noise", ["seeded", "secure", "secure, by content"])
 def test_one_record_more_moves_the_sum_of_a_step_by_clip_at_most(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one whose gradient is huge, or no number at all; and no other record's part moves by one bit."""
     clip, sums = 0.25, []
+    noise, _, by_content = noise.partition(", ")
+    if by_content:
+        monkeypatch.setattr(dp_sgd, "places_alike", lambda way: False)
     monkeypatch.setattr(dp_sgd, "gaussian", lambda values, **_: sums.append(values.copy()) or values * 0)
     learner = learner_of(
         privacy__clip=clip, training__batch_size=RECORDS, privacy__noise=noise, privacy__noise_multiplier=30.0
@@ -138,11 +141,12 @@ def test_one_record_more_moves_the_sum_of_a_step_by_clip_at_most(noise: str, mon
     base, *others, one = sums
     assert max(np.linalg.norm(each - base) for each in others) <= clip * (1 + 1e-6)
     assert np.linalg.norm(others[3] - base) <= 1e-6  # NaN adds nothing
-    if noise == "secure":  # the place of a record follows from its content: no bit of another one moves
+    if noise == "secure":  # no bit of another record's part moves
         np.testing.assert_allclose(others[1] - base, one, rtol=0, atol=1e-14)
 
 
-def test_with_secure_noise_records_lie_by_their_content_not_by_their_number() -> None:
+def test_where_places_differ_records_lie_by_their_content_not_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dp_sgd, "places_alike", lambda way: False)
     learner, train = learner_of(privacy__noise="secure"), examples()
     places = learner._places(task_of(train))
     without = learner._places(task_of(train.at(np.delete(np.arange(RECORDS), 3))))

@@ -13,7 +13,7 @@ FOUND = ("half the noise", "no noise", "clip forgotten for one parameter", "the 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_sound_training_stands_and_its_canaries_are_seen(seed: int) -> None:
     result = audited(seed=seed)
-    assert not result.is_refuted and 1.0 < result.measured  # an audit that sees nothing proves nothing
+    assert not result.is_refuted and result.measured > 1.0  # an audit that sees nothing proves nothing
     assert result.by_guesses.right > 0.6 * result.by_guesses.guesses
 
 
