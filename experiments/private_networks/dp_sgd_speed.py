@@ -2,26 +2,51 @@
 
     python -m experiments.private_networks.dp_sgd_speed --opacus PYTHON
 
-PYTHON is an interpreter of an environment with Opacus. Processor seconds of interleaved pairs on one thread.
+PYTHON is an interpreter of an environment with Opacus. Processor seconds of interleaved pairs on one thread. The last
+rows are whole fits of the learner, with Poisson batches, coins, noise and momentum, by the number of their steps.
 """
 
 from __future__ import annotations
 
 import argparse
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import torch
 
+from client.learners.base import LocalTask
+from client.learners.dp_sgd import DPSGD
 from experiments.private_networks.opacus_step import CNN, batch_of, plain_step, seconds
+from fedlearn.config import config_from
+from fedlearn.data.base import Examples
 from fedlearn.data.cifar10 import SPEC
 from fedlearn.models import load_model
 from fedlearn.models.singly import clipped_sum_of
 from fedlearn.models.singly.by_transform import ByTransform
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.privacy import gaussian, secure_noise, seeded_noise
+
+RECORDS = 1000
+
+
+def fit_of(noise: str, batch: int) -> tuple[Callable[[], object], int]:
+    """Return a whole fit of the learner on made-up images, and its number of steps."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (RECORDS, 32, 32, 3), dtype=np.uint8)
+    train = Examples(images, rng.integers(0, 10, RECORDS))
+    model = load_model("cnn", SPEC, "", "")
+    assert isinstance(model, TorchModel)
+    config = config_from({
+        "model.name": "cnn", "data.dataset": "cifar10", "training.learner": "dp-sgd", "privacy.protects": "records",
+        "privacy.epsilon": 8.0, "privacy.delta": 1e-5, "privacy.records": RECORDS, "privacy.noise": noise,
+        "training.batch_size": batch, "training.local_epochs": 5, "rounds.total": 3,
+    })  # fmt: skip
+    learner, state = DPSGD.from_settings(model, config), model.initial_state(seed=1)
+    task = LocalTask(train, np.arange(RECORDS), 1, 1, 0, {})
+    return lambda: learner.fit(state, task), learner.plan.steps
 
 
 def main() -> None:
@@ -61,6 +86,13 @@ def main() -> None:
             kind = "secure" if noise.is_secure else "seeded"
             print(f"{name}, {type(way).__name__}, {kind} noise: {median(ratios):.2f} "
                   f"({min(ratios):.2f} to {max(ratios):.2f})", flush=True)  # fmt: skip
+    for kind in ("seeded", "secure"):
+        fit, steps = fit_of(kind, given.batch)
+        fit()
+        ratios = [seconds(fit, 1) / steps / seconds(plain) for _ in range(given.repeats)]
+        print(
+            f"cnn, a whole fit, {kind} noise: {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True
+        )
     if given.opacus:
         script = Path(__file__).with_name("opacus_step.py")
         numbers = ["--batch", str(given.batch), "--repeats", str(given.repeats)]

@@ -28,6 +28,7 @@ STEPS = {"training.batch_size": 256, "training.local_epochs": 1, "training.lr_de
 NETWORKS = {"adult": "mlp", "cifar10": "cnn", "digits": "linear"}
 RATES = {"adult": (0.05, 0.05), "cifar10": (0.1, 0.02), "digits": (0.1, 0.1)}  # learning rates: DP-SGD, plain
 EPSILONS = (1.0, 2.0, 4.0, 8.0, math.inf)
+PATIENCE = 3600.0  # seconds: on a busy machine a round takes minutes
 KEY = ("dataset", "rounds", "nodes", "epsilon", "model", "seed")
 
 
@@ -67,7 +68,13 @@ def run(cell: dict[str, Any], settings: dict[str, object]) -> dict[str, Any]:
     """Return the cell with accuracy after the last round on the test set, seconds, date and commit."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        place = {"data.dataset": cell["dataset"], "rounds.cohort": 0, "seed": cell["seed"], "evaluation.every": 1000}
+        place: dict[str, object] = {
+            "data.dataset": cell["dataset"],
+            "rounds.cohort": 0,
+            "seed": cell["seed"],
+            "evaluation.every": 1000,
+        }
+        place["rounds.reporting_deadline"] = PATIENCE
         out = {"out": str(Path(folder) / "run")}
         summary = fedlearn.run(cell["nodes"], settings=settings | place | out, progress=False).summary
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
