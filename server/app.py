@@ -30,6 +30,7 @@ from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.node import NodeTraits, NodeTrial
 from fedlearn.words.spread import Spread
+from server.anchors import expected, metrics_of_anchors, rest_of_anchors
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import (
@@ -152,7 +153,7 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
     beside = (*apart_metrics(config, of_model), *columns_of(config))
-    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
+    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside, *metrics_of_anchors(config))
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
     who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
     notes = (note_of(config), nodes, cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
@@ -174,7 +175,7 @@ def _begun_or_resumed(
         NodePrivacy.of(config, store.memory)  # refuses rounds that cost more than the budget
         _check_rounds(config, store, folder)
         folder.write_settings(config)
-        strategy.remember(remember(selector, draws.remember(rest_of_noise(rest_of(store.memory)))))
+        strategy.remember(remember(selector, draws.remember(rest_of_anchors(rest_of_noise(rest_of(store.memory))))))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
     else:
@@ -195,7 +196,7 @@ def _begun_or_resumed(
     folder.write_spec(traits.spec)
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
-    return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
+    return store, tuple(filter(None, (*tried.notes, secure_notice(config), expected(config, store.state))))
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:

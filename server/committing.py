@@ -204,6 +204,7 @@ def commit(
             **reporting.means,
             **scores,
             **step.measured,
+            **({} if run.anchors is None else run.anchors.measured()),
         },
     )
     counted = measured([report for report in reporting.reports if report.fate is Fate.REPORTED])
@@ -236,11 +237,13 @@ def _is_stored_after(run: ServerRun, round_number: int) -> bool:
 
 def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
     of_noise = {} if run.protection is None else run.protection.memory()
+    of_anchors = {} if run.anchors is None else run.anchors.memory(under_way.versions)
     memory = {
         **run.strategy.memory(),
         **run.draws.memory(),
         **selector_memory(run.selector),
         **of_noise,
+        **of_anchors,
         **under_way.memory,
     }
     run.store.save(

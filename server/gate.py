@@ -175,6 +175,8 @@ class ReportGate:
     def _others(self, content: RecordDict, member: Member, state: Update) -> dict[str, Update]:
         """Return the parcels beside the state: exactly those that were asked for, each in its layout, finite."""
         came = wire.parcels_of(content)
+        if wire.ANCHOR in content:
+            raise Refused("wrong-parcels", "came an anchor, which only a server sends")
         if came.keys() != self._parcels.keys():
             raise Refused("wrong-parcels", f"came {sorted(came)}, expected {sorted(self._parcels)}")
         updates = {}
@@ -206,13 +208,18 @@ class ReportGate:
         if not is_clipped({name: entries.values for name, entries in update.items()}, self._config.privacy.clip):
             raise Refused("norm-too-large", "the change is longer than privacy.clip")
 
-    def state_in(self, sent: RecordDict) -> State:
+    def state_in(self, sent: RecordDict, *, anchor: State | None = None) -> State:
         """Return the state of an instruction, as its node has seen it; most share one record, which is read once.
 
         A strategy that sends something else sends no state: what comes back is then its own change.
+
+        Parameters
+        ----------
+        anchor
+            The decoded anchor to which the state was sent as a correction; None without anchors.
         """
         try:
-            state = self._downlink.state_in(sent, round_number=self._plan.at.round_number)
+            state = self._downlink.state_in(sent, round_number=self._plan.at.round_number, anchor=anchor)
         except Refused:
             return NOTHING
         layout = self._plan.layout

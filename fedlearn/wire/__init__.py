@@ -5,6 +5,7 @@ from fedlearn.wire.boxes import BOX, box, box_rest, boxed, packed, unbox
 from fedlearn.wire.messages import (
     evaluation,
     most_examples,
+    read_anchor,
     read_config,
     read_instruction,
     read_keys,
@@ -19,6 +20,7 @@ from fedlearn.wire.messages import (
     with_ttl,
 )
 from fedlearn.wire.records import (
+    ANCHOR,
     ARRAYS,
     CHECKSUM,
     CONFIG,
@@ -70,6 +72,7 @@ from fedlearn.wire.secure import (
 from fedlearn.wire.sizes import bytes_of, bytes_of_all, bytes_of_each
 
 __all__ = [
+    "ANCHOR",
     "ANSWER",
     "ARRAYS",
     "BOX",
@@ -110,6 +113,7 @@ __all__ = [
     "parcels_record",
     "plain_report",
     "put_aside",
+    "read_anchor",
     "read_at",
     "read_config",
     "read_instruction",
