@@ -20,9 +20,10 @@ from fedlearn.wire.downlink import Downlink, name_anchor
 from fedlearn.words.cohort import At, Member
 from fedlearn.words.errors import RunFailed
 from fedlearn.words.metric import ANCHORS_SENT, DOWNLINK_ERROR, Measured, Metric
-from fedlearn.words.seeding import anchor_seed, downlink_seed
+from fedlearn.words.seeding import anchor_seed, downlink_seed, rng_for
 from fedlearn.words.state import Array, State, layout_of
 
+NORMAL = 1 << 14  # entries of the vector by which the error of corrections is estimated
 HEARD = "heard"  # of the arrays of a schedule in the checkpoint
 PREFIX = "anchor/"  # of the arrays in the checkpoint; then the round, and the part
 
@@ -189,13 +190,13 @@ def rest_of_anchors(memory: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def expected(config: RunConfig, state: State) -> str:
-    """Return what anchors are expected to save, where they do not pay; empty where they do, or there are none.
-
-    They pay where the same bits without an anchor would take half as many bytes again.
-    """
+    """Return what is to be expected of anchors that do not pay, or of too coarse corrections; empty of others."""
     how = load_anchor(config.compression)
-    if how is None:
-        return ""
+    return "" if how is None else "; ".join(filter(None, (_saved(config, how, state), _lost(config))))
+
+
+def _saved(config: RunConfig, how: Anchor, state: State) -> str:
+    """Return what is saved where the anchor's chain, without an anchor, would take less than half as much again."""
     share = how.sent_share(config.goal_count / config.clients)
     plain = _bytes(state)
     anchor = _bytes(anchor_codec(how).encode(state, seed=0))
@@ -206,6 +207,19 @@ def expected(config: RunConfig, state: State) -> str:
         f"compression.downlink = {config.compression.downlink}: with {config.goal_count} of {config.clients} nodes in "
         f"a round, {share:.2f} of the instructions are expected to bring the anchor, and the way down to take "
         f"{plain / down:.1f} times fewer bytes than plain; {how.chain} without an anchor: {plain / anchor:.1f} times"
+    )
+
+
+def _lost(config: RunConfig) -> str:
+    """Return how much a correction loses, where that is more than it holds: all nodes train from the same error."""
+    state = {"x": rng_for(0, purpose="corrections").standard_normal(NORMAL, np.float32)}
+    codec, layout, zero = load_downlink(config.compression), layout_of(state), {"x": np.zeros(NORMAL, np.float32)}
+    seen = corrected(zero, codec.decode(codec.encode(state, seed=0), layout=layout, seed=0), layout)
+    if (lost := _relative_error(seen, state)) < 1:
+        return ""
+    return (
+        f"compression.downlink = {config.compression.downlink}: of a normal vector the correction loses {lost**2:.1f} "
+        "times its energy, in all nodes alike, so that nodes would be nearer without it: take eden, or top-k"
     )
 
 
