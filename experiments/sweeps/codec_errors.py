@@ -193,7 +193,7 @@ def measured(chain: str, of: Entries, *, size: int, draws: int) -> Found:
         wide, came = vector.astype(np.float64), decoded(codec, vector, draw).astype(np.float64)
         square = wide @ wide
         rows.append((((came - wide) ** 2).sum() / square, CASES[chain](Coded(vector, of, draw)), came @ wide / square))
-    error, theory, along = np.mean(rows, axis=0)
+    error, theory, along = np.array(rows, np.float64).mean(axis=0)
     return Found(float(error), float(theory), float(along))
 
 

@@ -134,6 +134,14 @@ def test_a_node_keeps_the_anchor_as_it_travelled(server, context):
     assert from_flower(context.run_config).compression.downlink == "anchor:10:2,eden"
 
 
+def test_an_anchor_comes_in_a_box_as_on_a_network(server, context):
+    message = server.message(1, 1, payload=server.anchor(1))
+    wire.box(message.content)
+    state = read(context, message)
+    for name, array in server.decoded(1, 1)[1].items():
+        np.testing.assert_array_equal(state[name], array)
+
+
 def test_an_anchor_is_no_parcel_of_a_strategy(server):
     content = server.message(1, 1, payload=server.anchor(1)).content
     assert wire.parcels_of(content) == {}
