@@ -18,7 +18,7 @@ from fedlearn.models.loaded import loaded
 from fedlearn.models.presets import settings_from
 from fedlearn.runs.names import kept_name
 from server.anchors import Anchors
-from tests.end_to_end.conftest import CHEAP, end_of, some_slow
+from tests.end_to_end.conftest import CHEAP, end_of
 from tests.end_to_end.test_asynchronous import PHONES, mixed, table, told
 from tests.oracles import anchors as oracle
 
@@ -46,6 +46,12 @@ VARIANTS = {
 SAME = ("accuracy", "loss", "rounds", "bytes_up", "bytes_down", "bytes_protocol")
 
 
+def most_long(variants, quick):
+    """Return parameters of a test of which those that are not quick are `long`."""
+    marks = {name: () if name in quick else pytest.mark.long for name in variants}
+    return [pytest.param(each, id=name, marks=marks[name]) for name, each in variants.items()]
+
+
 def column(run, name):
     with (run.folder / "metrics.csv").open() as file:
         return [float(row[name]) for row in csv.DictReader(file)]
@@ -60,8 +66,8 @@ def cohorts(run):
     return found
 
 
-@pytest.mark.parametrize("variant", some_slow({name: name for name in VARIANTS}, ["dropping"]))
-@pytest.mark.parametrize("workers", some_slow({"one worker": 1, "two workers": 2}, ["two workers"]))
+@pytest.mark.parametrize("variant", most_long({name: name for name in VARIANTS}, ["dropping"]))
+@pytest.mark.parametrize("workers", most_long({"one worker": 1, "two workers": 2}, ["two workers"]))
 def test_model_and_bytes_do_not_depend_on_who_runs_the_nodes(execute, undisturbed, variant, workers):
     settings = {**ANCHORED, **VARIANTS[variant]}
     run, alone = execute({**settings, "engine.workers": workers}), undisturbed(settings)
@@ -121,7 +127,7 @@ def test_a_run_that_is_gone_on_with_sends_what_an_undisturbed_one_sends(execute,
     assert table(run) == table(undisturbed(ANCHORED))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_in_the_middle_of_an_anchors_life_it_resumes_to_the_same_bytes(in_the_middle, execute, undisturbed):
     settings = {**ANCHORED, "model.name": "faulty:model", "clients": 6, "rounds.cohort": 0}
     killed = in_the_middle(settings, "hang:3:3")
@@ -137,7 +143,7 @@ ASYNCHRONOUS = {
 }
 
 
-@pytest.mark.parametrize("variant", some_slow({name: name for name in ASYNCHRONOUS}, ["immediate"]))
+@pytest.mark.parametrize("variant", most_long({name: name for name in ASYNCHRONOUS}, ["immediate"]))
 def test_asynchronous_rounds_resume_with_the_anchors_that_nodes_work_on(execute, undisturbed, monkeypatch, variant):
     settings, alive = {**ASYNCHRONOUS[variant], "model.name": "linear"}, []
     memory = Anchors.memory
@@ -166,7 +172,7 @@ GUARDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("variant", some_slow({name: name for name in GUARDED}, ["secure-sums"]))
+@pytest.mark.parametrize("variant", most_long({name: name for name in GUARDED}, ["secure-sums"]))
 def test_secure_sums_and_private_nodes_get_their_states_in_the_same_way(execute, undisturbed, variant):
     settings = {**ANCHORED, **GUARDED[variant]}
     run, alone = execute(settings), undisturbed(settings)
@@ -188,7 +194,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("wrong", some_slow(ASKED, ["a number"]))
+@pytest.mark.parametrize("wrong", most_long(ASKED, ["a number"]))
 def test_a_node_that_asks_for_a_wrong_anchor_gets_the_right_one_and_nothing_else(
     execute, undisturbed, monkeypatch, wrong
 ):

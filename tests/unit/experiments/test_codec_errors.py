@@ -13,7 +13,7 @@ UNBIASED = ("identity", "entropy", "fp16", "eden", "quantize", "rotate", "rand-k
 CONTRACTIVE = ("identity", "entropy", "fp16", "eden", "drop", "top-k", "sign", "ternary")
 
 
-@pytest.mark.parametrize("kind", ["normal", pytest.param("log-normal", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["normal", pytest.param("log-normal", marks=pytest.mark.long)])
 @pytest.mark.parametrize("chain", CASES)
 def test_error_is_within_three_percent_of_theory(chain, kind):
     found = measured(chain, VECTORS[kind], size=1 << 16 if "quantize" in chain else 1 << 17, draws=3)
