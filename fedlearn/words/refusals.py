@@ -47,6 +47,10 @@ REFUSALS = {
     "private-model": Refusal(
         "the model is private, and no budget pays for measuring it on a node", "set evaluation.nodes = 0"
     ),
+    "sets-not-remembered": Refusal(
+        "sums would be exact, and the node lists no peers or has no ledger, beside which it remembers what it was in",
+        'set model.name = "dp-statistics", or ask the owner to start it with --peers and --ledger',
+    ),
     "sizes-not-public": Refusal("the number of records would be published", "set privacy.public_sizes = false"),
     "sums-not-masked": Refusal(
         "the owner lists peers, and takes part in secure sums with them alone",
