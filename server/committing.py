@@ -123,7 +123,9 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
     total = reporting.sums[STATE]
     released: Measured = {}
     if protection is not None:
-        total = noisy = protection.released(cast(MaskedSum, total), run.draws.noise(at, of="sums of nodes"))
+        total = noisy = protection.released(
+            cast(MaskedSum, total), run.draws.noise(at, of="sums of nodes"), at.round_number
+        )
         released = protection.measured(noisy, at.round_number)
     turn = Turn(
         state=run.state,

@@ -24,10 +24,12 @@ from fedlearn.privacy.noise import Noise
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import EPSILON, Measured, Metric
 from fedlearn.words.state import Array, State
+from server.correlated import CorrelatedRows, matrix_in
 from strategies.base import RoundStrategy
 from strategies.masked_mean import Float64, MaskedSum
 
-NOISE = "privacy/noise_multiplier"  # what the run's checkpoint calls it, beside the strategy's memory
+OURS = "privacy/"  # begins the names of arrays in the run's checkpoint, beside the strategy's memory
+NOISE = f"{OURS}noise_multiplier"
 SIGNAL = Metric(
     "signal_to_noise", "signal to noise", note="L2 norm of the sum / that of its noise, estimated from their sum", low=0
 )
@@ -53,9 +55,10 @@ class NodePrivacy:
 
         plan = NodePlan.of(config)
         begun = float(memory[NOISE]) if NOISE in memory else plan.noise_multiplier
-        self.plan = plan.keeping(begun)
+        self.plan = plan.keeping(begun, matrix_in(memory))
         self.plan.check()
         self._spent = self.plan.spent_by_round()
+        self._rows = CorrelatedRows.of(self.plan, memory)
 
     @classmethod
     def of(cls, config: RunConfig, memory: Memory) -> NodePrivacy | None:
@@ -63,17 +66,20 @@ class NodePrivacy:
         return cls(config, memory) if config.protects_nodes else None
 
     def memory(self) -> dict[str, Array]:
-        """Return the arrays of the checkpoint: the noise that the run began with."""
-        return {NOISE: np.array(self.plan.noise_multiplier)}
+        """Return the arrays of the checkpoint: the noise that the run began with, and what later noise depends on."""
+        return {NOISE: np.array(self.plan.noise_multiplier), **(self._rows.memory() if self._rows else {})}
 
-    def released(self, total: MaskedSum, noise: Noise) -> MaskedSum:
+    def released(self, total: MaskedSum, noise: Noise, round_number: int) -> MaskedSum:
         """Return the noisy sum as if the expected number of nodes had sent it, whoever came.
 
         All parameters are one vector: entries that no node sent get noise, too.
         """
         names, plan = list(total.layout), self.plan
         exact = np.concatenate([_summed(total, name) for name in names]) if names else np.zeros(0)
-        noisy = gaussian(exact, clip=plan.clip * (1 + SLACK), noise_multiplier=plan.noise_multiplier, noise=noise)
+        if self._rows is not None:
+            noisy = self._rows.added(exact, noise, round_number)
+        else:
+            noisy = gaussian(exact, clip=plan.clip * (1 + SLACK), noise_multiplier=plan.noise_multiplier, noise=noise)
         parts = np.split(noisy, np.cumsum([total.layout[name].size for name in names])[:-1])
         expected = float(plan.expected)
         released = MaskedSum(
@@ -85,10 +91,16 @@ class NodePrivacy:
     def measured(self, released: MaskedSum, round_number: int) -> Measured:
         """Return what a round has spent so far, and how its sum stands out of the noise; of the release alone."""
         size = sum(spec.size for spec in released.layout.values())
-        noise = size * (self.plan.noise_multiplier * self.plan.clip) ** 2
+        noise = size * self._deviation(round_number) ** 2
         square = math.fsum(float(np.square(part).sum()) for part in released.totals.values())
         signal = math.sqrt(max(square / noise - 1, 0.0)) if noise else None
         return {EPSILON.name: self._spent[round_number - 1], SIGNAL.name: signal}
+
+    def _deviation(self, round_number: int) -> float:
+        """Return the standard deviation of the noise in a round's sum."""
+        if self._rows is not None:
+            return self._rows.deviation(round_number)
+        return self.plan.noise_multiplier * self.plan.clip
 
     def summary(self, rounds: int, *, is_seeded: bool) -> dict[str, Any]:
         """Return what summary.json says after so many committed rounds: the promise, its parts, and it in words."""
@@ -100,6 +112,7 @@ class NodePrivacy:
             "noise": "seeded" if is_seeded else "secure",
             "noise_multiplier": plan.noise_multiplier,
             "clip": plan.clip,
+            **({} if plan.correlation is None else {"separation": plan.separation, "bands": plan.correlation.bands}),
             "protects": self.in_words(rounds),
         }
 
@@ -129,7 +142,7 @@ def columns_of(config: RunConfig) -> tuple[Metric, ...]:
 
 def rest_of_noise(memory: Memory) -> dict[str, Array]:
     """Return the arrays of a checkpoint that are not those of `NodePrivacy`."""
-    return {name: array for name, array in memory.items() if name != NOISE}
+    return {name: array for name, array in memory.items() if not name.startswith(OURS)}
 
 
 def _summed(total: MaskedSum, name: str) -> Float64:

@@ -152,25 +152,25 @@ def plant(monkeypatch, mistake):
         return
     released, measured = NodePrivacy.released, NodePrivacy.measured
 
-    def half(self, total, noise):
+    def half(self, total, noise, round_number):
         drawn, whole = server.node_privacy.gaussian, self.plan
         self.plan = whole.keeping(whole.noise_multiplier / 2)
         try:
             assert drawn
-            return released(self, total, noise)
+            return released(self, total, noise, round_number)
         finally:
             self.plan = whole
 
-    def clip_after(self, total, noise):
+    def clip_after(self, total, noise, round_number):
         norm = math.sqrt(sum(float(np.square(each).sum()) for each in total.totals.values()))
         limit = self.plan.clip * total.reports[0]
         short = {name: each * min(1.0, limit / (norm or 1.0)) for name, each in total.totals.items()}
         shorter = MaskedSum(total.layout, short, total.weights)
         shorter.reports = total.reports
-        return released(self, shorter, noise)
+        return released(self, shorter, noise, round_number)
 
-    def who_came(self, total, noise):
-        noisy = released(self, total, noise)
+    def who_came(self, total, noise, round_number):
+        noisy = released(self, total, noise, round_number)
         came = MaskedSum(total.layout, noisy.totals, {name: np.array([total.reports[0]]) for name in noisy.totals})
         came.reports = total.reports
         return came

@@ -11,6 +11,7 @@ from fedlearn.config.marks import AlsoCalled, Flag, Panel, ReadBy, ReadIf
 
 PROTECTING = ReadIf("privacy.protects", ("nodes", "records"))
 OF_RECORDS = ReadIf("privacy.protects", ("records",))
+OF_NODES = ReadIf("privacy.protects", ("nodes",))
 
 
 class PrivacySettings(Settings):
@@ -50,6 +51,14 @@ class PrivacySettings(Settings):
         description=(
             "Standard deviation of the noise / clip. 0: the smallest that keeps to epsilon and delta over all "
             "rounds, or steps, of the run."
+        ),
+    )
+    separation: Annotated[int, Field(ge=1), AlsoCalled({"min_separation"}), OF_NODES] = Field(
+        default=1,
+        description=(
+            "Fewest rounds from one participation of a node to its next, which its own memory enforces. Above 1 the "
+            "noise of rounds is correlated (banded matrix factorization): less of it adds up in the model, without any "
+            "assumption on sampling. fedlearn plan says which separation pays."
         ),
     )
     records: Annotated[int, Field(ge=0), AlsoCalled({"n_declared"}), OF_RECORDS] = Field(

@@ -7,6 +7,7 @@ draws: their noise is independent.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,22 @@ def _correlated(rounds: tuple[int, ...]) -> Release:
     return draw
 
 
+def _resumed(value: float, *, keeps_rows: bool) -> Release:
+    """Return the function that draws two rounds' answers, the second one three times, after kills.
+
+    A run that keeps the row of a round that was told repeats its answer; one that draws it again tells the sum thrice.
+    """
+
+    def draw(draws: int, noise: Noise) -> NDArray[Any]:
+        state = CorrelatedNoise(square_root(2, 2), 2, clip=1.0, noise_multiplier=1.0)
+        first = state.added(np.zeros(draws), state.draw(draws, noise))
+        rows = [replace(state).draw(draws, noise) for _ in range(1 if keeps_rows else 3)]
+        second = [state.added(np.full(draws, value), row) for row in rows]
+        return np.stack([first, np.mean(second, axis=0)], axis=1) @ state.factorization.matrix().T
+
+    return draw
+
+
 def _case(claimed: GaussianRounds, first: Release, second: Release) -> AuditCase:
     return AuditCase(claimed, first, second, delta=DELTA)
 
@@ -113,6 +130,7 @@ GAUSSIAN_CASES: dict[str, AuditCase] = {
         ONE, _divided([-1.0, -1.0], expected=3), _divided([-1.0, -1.0, -1.0], expected=3)
     ),
     "correlated noise, all turns of a unit": _case(ONE, _correlated((0, 3, 6)), _correlated(())),
+    "correlated noise, a round told again": _case(ONE, _resumed(1.0, keeps_rows=True), _resumed(0.0, keeps_rows=True)),
 }
 
 GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
@@ -128,6 +146,9 @@ GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
     ),
     "planted: divided by those who came": _case(
         ONE, _divided([-1.0, -1.0], expected=None), _divided([-1.0, -1.0, 1.0], expected=None)
+    ),
+    "planted: a row of noise drawn again after a kill": _case(
+        ONE, _resumed(1.0, keeps_rows=False), _resumed(0.0, keeps_rows=False)
     ),
     "planted: turns closer than the separation": _case(ONE, _correlated((0, 1, 2, 3, 4, 5, 6)), _correlated(())),
 }
