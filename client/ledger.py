@@ -46,7 +46,7 @@ MATTERS = {"clients", "seed", "data", "model", "training", "privacy"}
 OF_RECORDS = ("protects", "delta", "clip", "noise_multiplier", "records", "participations")
 """The settings of ``privacy`` that pure epsilon knows nothing of."""
 
-OF_NODES = ("separation",)
+OF_NODES = ("separation", "clip_quantile", "population", "population_cohort")
 """The settings of ``privacy`` that no ledger knows of: they are of runs that protect nodes."""
 
 

@@ -35,6 +35,7 @@ def check_private(
     if not config.protects_nodes:
         return traits, ""
     _check(_wants(config, traits, strategy), "with privacy.protects = 'nodes' ")
+    _check(_study(config, is_virtual=is_virtual), "with privacy.population ")
     measures_nothing = replace(traits, metrics=replace(traits.metrics, reported=()))
     return measures_nothing, BATCHES if config.training.clip_norm else ""
 
@@ -60,6 +61,20 @@ def _poisson(config: RunConfig, *, is_virtual: bool) -> list[Want]:
          "nodes are drawn whether or not they have just taken part: use 'uniform', or a separation of 1"),
         ("privacy.trust", config.privacy.trust, config.privacy.trust == "distributed",
          "a draw may be smaller than the sum that the shares of noise are made for: use 'local'"),
+    ]  # fmt: skip
+
+
+def _study(config: RunConfig, *, is_virtual: bool) -> list[Want]:
+    privacy = config.privacy
+    nodes, cohort, is_study = privacy.population, privacy.population_cohort, privacy.population > 0
+    return [
+        ("privacy.population", nodes, is_study and not is_virtual,
+         "real nodes would get noise that does not protect them: it is for simulations, leave it out"),
+        ("privacy.population", nodes, 0 < nodes < config.clients,
+         f"these {config.clients} nodes are to be some of the population: use at least as many"),
+        ("privacy.population_cohort", cohort, cohort > nodes, "a round has no more nodes than there are: use fewer"),
+        ("privacy.separation", privacy.separation, is_study and config.separates_nodes,
+         "these few nodes cannot wait as those of a population: use 1"),
     ]  # fmt: skip
 
 
@@ -95,6 +110,8 @@ def _wants(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> l
          config.separates_nodes and config.privacy.separation * config.largest_cohort > config.clients,
          f"{config.largest_cohort} of {config.clients} nodes a round: while others wait no cohort is left: use at most "
          f"{config.clients // config.largest_cohort}, or a smaller rounds.cohort"),
+        ("privacy.clip_quantile", config.privacy.clip_quantile, config.adapts_clip and config.separates_nodes,
+         "noise takes away earlier noise of the same clipping norm alone: use 0"),
         ("rounds.selector", rounds.selector, rounds.selector not in ("uniform", POISSON),
          "others go by what nodes report: use 'uniform', or 'poisson' in a simulation"),
         ("rounds.schedule", rounds.schedule, rounds.schedule != "synchronous",

@@ -78,6 +78,11 @@ class RunConfig(Settings):
         return self.protects_nodes and self.privacy.separation > 1
 
     @property
+    def adapts_clip(self) -> bool:
+        """Whether the clipping norm of a run that protects nodes changes from round to round."""
+        return self.protects_nodes and self.privacy.clip_quantile > 0
+
+    @property
     def sends(self) -> Literal["weights", "update"]:
         """The values that a node sends; a secure sum is always of changes."""
         return "update" if self.is_secure else self.compression.send

@@ -13,6 +13,8 @@ place, a sum moves by twice as much: `NodePlan.replaced` says what the promise i
 (`fedlearn.privacy.factorization`): all rounds together are one Gaussian answer C x + z, of the sensitivity of C for
 participations so far apart, which each node enforces. The first t rows of C are what t rounds have answered.
 
+*With a population* the noise keeps the promise to its nodes, and `spent_by_round` is what these nodes get of it.
+
 Source: McMahan et al. 2018 (arXiv:1710.06963); "reports come or do not come" is the zero-out relation of Kairouz et al.
 2021 (arXiv:2103.00039), section 2; correlated noise: Choquette-Choo et al. 2023 (arXiv:2306.08153).
 """
@@ -27,6 +29,7 @@ from fedlearn.privacy.accounts import GaussianRounds, Guarantee, epsilon_of, eps
 from fedlearn.privacy.accounts.guarantee import sampled
 from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
 from fedlearn.privacy.factorization.banded import Banded
+from fedlearn.privacy.studies import Study
 from fedlearn.words.errors import SettingError
 
 if TYPE_CHECKING:
@@ -60,6 +63,10 @@ class NodePlan:
         Fewest rounds from one participation of a node to its next.
     correlation : Banded, optional
         Matrix C that correlates the noise of rounds, with a row for each; None: it is independent.
+    study : Study, optional
+        Population for which the noise is meant; None: it is meant for these nodes.
+    clients : int, default=0
+        Number of nodes of the run.
 
     Examples
     --------
@@ -77,6 +84,8 @@ class NodePlan:
     given: float = 0.0
     separation: int = 1
     correlation: Banded | None = None
+    study: Study | None = None
+    clients: int = 0
 
     @classmethod
     def of(cls, config: RunConfig) -> NodePlan:
@@ -91,15 +100,19 @@ class NodePlan:
             clip=privacy.clip,
             rounds=config.rounds.total,
             expected=config.goal_count,
-            sampling_rate=config.goal_count / config.clients if is_sampled else 1.0,
+            sampling_rate=config.goal_count / config.clients if is_sampled and not privacy.population else 1.0,
             given=privacy.noise_multiplier,
             separation=separation,
             correlation=_best(config.rounds.total, separation) if separation > 1 else None,
+            study=_study_of(config) if privacy.population else None,
+            clients=config.clients,
         )
 
     @property
     def noise_multiplier(self) -> float:
         """Standard deviation of the noise that is drawn for a round, divided by clip."""
+        if self.study is not None and not self.given:
+            return self.study.noise_multiplier(self.epsilon, self.delta, self.rounds)
         if self.given or self.correlation is None:
             return self.given or noise_multiplier_for(
                 self.epsilon, delta=self.delta, rounds=self.rounds, sampling_rate=self.sampling_rate
@@ -132,7 +145,8 @@ class NodePlan:
                 "rounds.total", self.rounds,
                 f"the noise of this run was correlated for {self.correlation.rounds} rounds: take no more of them",
             )  # fmt: skip
-        cost = epsilon_of([self.mechanism], delta=self.delta) if self.given else 0.0
+        paid = self.mechanism if self.study is None else self.study.mechanism(self.noise_multiplier, self.rounds)
+        cost = epsilon_of([paid], delta=self.delta) if self.given else 0.0
         if cost > self.epsilon * (1 + SLACK):
             raise SettingError(
                 "privacy.noise_multiplier", self.given,
@@ -159,6 +173,12 @@ class NodePlan:
     def keeping(self, noise_multiplier: float, correlation: Banded | None = None) -> NodePlan:
         """Return the plan of a run that goes on with the noise it began with."""
         return replace(self, given=noise_multiplier, correlation=correlation or self.correlation)
+
+
+def _study_of(config: RunConfig) -> Study:
+    nodes, expected = config.privacy.population, config.goal_count
+    cohort = config.privacy.population_cohort or max(round(nodes * expected / config.clients), 1)
+    return Study(nodes, cohort, expected)
 
 
 @cache

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.adaptive_clip import AdaptiveClip
 from fedlearn.privacy.audit.cases import AuditCase, Release
 from fedlearn.privacy.factorization.banded import square_root
 from fedlearn.privacy.factorization.noise import CorrelatedNoise
@@ -115,6 +116,18 @@ def _resumed(value: float, *, keeps_rows: bool) -> Release:
     return draw
 
 
+def _within(is_there: bool, *, is_exact: bool = False) -> Release:
+    """Return the function that draws the sum of one node's change and of whether it was within the clipping norm."""
+    steps = AdaptiveClip(0.5, noise_multiplier=1.0, expected=20, first=1.0)
+    vector = steps.joined(np.array([1.0]), 0.5, 1.0) if is_there else np.zeros(2)
+
+    def draw(draws: int, noise: Noise) -> NDArray[Any]:
+        noisy = gaussian(np.tile(vector, (draws, 1)), clip=1.0, noise_multiplier=1.0, noise=noise)
+        return np.where([False, is_exact], vector, noisy)
+
+    return draw
+
+
 def _case(claimed: GaussianRounds, first: Release, second: Release) -> AuditCase:
     return AuditCase(claimed, first, second, delta=DELTA)
 
@@ -129,6 +142,7 @@ GAUSSIAN_CASES: dict[str, AuditCase] = {
     "noisy mean, divided by the expected number": _case(
         ONE, _divided([-1.0, -1.0], expected=3), _divided([-1.0, -1.0, -1.0], expected=3)
     ),
+    "a change and whether it was within the clipping norm": _case(ONE, _within(True), _within(False)),
     "correlated noise, all turns of a unit": _case(ONE, _correlated((0, 3, 6)), _correlated(())),
     "correlated noise, a round told again": _case(ONE, _resumed(1.0, keeps_rows=True), _resumed(0.0, keeps_rows=True)),
 }
@@ -146,6 +160,12 @@ GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
     ),
     "planted: divided by those who came": _case(
         ONE, _divided([-1.0, -1.0], expected=None), _divided([-1.0, -1.0, 1.0], expected=None)
+    ),
+    "planted: the number within the clipping norm without noise": _case(
+        ONE, _within(True, is_exact=True), _within(False, is_exact=True)
+    ),
+    "planted: noise of a study accounted as of these nodes": _case(
+        ONE, _one([0.0], noise_multiplier=0.2), _one([1.0], noise_multiplier=0.2)
     ),
     "planted: a row of noise drawn again after a kill": _case(
         ONE, _resumed(1.0, keeps_rows=False), _resumed(0.0, keeps_rows=False)
