@@ -11,7 +11,7 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``noise-not-secure`` | noise would be seeded | yes |
 | ``sizes-not-public`` | the number of records would be published | yes |
 | ``trust-not-allowed`` | noise would be distributed, and no secure sum among listed peers hides this share | yes |
-| ``no-memory-folder`` | the run has personal layers, and the node no folder in which it could keep its own | yes |
+| ``no-memory-folder`` | the run needs what a node keeps (personal layers, its last round), and it has no folder | yes |
 | ``sums-not-masked`` | the owner lists peers: the node takes part in secure sums alone | yes |
 | ``sets-not-remembered`` | sums would be exact, and the node lists no peers or has no ledger | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
@@ -86,7 +86,8 @@ def refused(visit: Visit) -> str:
     """
     if visit.config.privacy.trust == "distributed" and visit.is_real and not _hides_its_share(visit):
         return TRUST_NOT_ALLOWED
-    if visit.config.training.personal and visit.is_real and not visit.context.node_config.get("memory"):
+    must_keep = bool(visit.config.training.personal) or visit.config.separates_nodes
+    if must_keep and visit.is_real and not visit.context.node_config.get("memory"):
         return NO_MEMORY
     kind = visit.message.metadata.message_type
     if lists_peers(visit) and (visit.config.secure.sums != "masked" or kind == MessageType.EVALUATE):

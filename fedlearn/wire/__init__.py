@@ -5,6 +5,7 @@ from fedlearn.wire.boxes import BOX, box, box_rest, boxed, packed, unbox
 from fedlearn.wire.messages import (
     evaluation,
     most_examples,
+    read_clip,
     read_config,
     read_instruction,
     read_keys,
@@ -21,6 +22,7 @@ from fedlearn.wire.messages import (
 from fedlearn.wire.records import (
     ARRAYS,
     CHECKSUM,
+    CLIP,
     CONFIG,
     INSTRUCTION,
     METRICS,
@@ -74,6 +76,7 @@ __all__ = [
     "ARRAYS",
     "BOX",
     "CHECKSUM",
+    "CLIP",
     "CONFIG",
     "INSTRUCTION",
     "METRICS",
@@ -111,6 +114,7 @@ __all__ = [
     "plain_report",
     "put_aside",
     "read_at",
+    "read_clip",
     "read_config",
     "read_instruction",
     "read_keys",
