@@ -26,6 +26,7 @@ INSTRUCTION = "instruction"
 REPORT = "report"
 NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
+CLIP = "clip"  # among the settings of a training message, where the clipping norm of nodes changes from round to round
 CHECKSUM = "checksum"
 PARCELS = "parcels"
 ANCHOR = "anchor"  # the arrays of an anchor (`fedlearn.compression.anchor`), for a node that has an older one

@@ -143,7 +143,7 @@ ASYNCHRONOUS = {
 }
 
 
-@pytest.mark.parametrize("variant", most_long({name: name for name in ASYNCHRONOUS}, ["immediate"]))
+@pytest.mark.parametrize("variant", most_long({name: name for name in ASYNCHRONOUS}, []))
 def test_asynchronous_rounds_resume_with_the_anchors_that_nodes_work_on(execute, undisturbed, monkeypatch, variant):
     settings, alive = {**ASYNCHRONOUS[variant], "model.name": "linear"}, []
     memory = Anchors.memory
@@ -172,7 +172,7 @@ GUARDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("variant", most_long({name: name for name in GUARDED}, ["secure-sums"]))
+@pytest.mark.parametrize("variant", most_long({name: name for name in GUARDED}, []))
 def test_secure_sums_and_private_nodes_get_their_states_in_the_same_way(execute, undisturbed, variant):
     settings = {**ANCHORED, **GUARDED[variant]}
     run, alone = execute(settings), undisturbed(settings)
