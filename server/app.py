@@ -26,14 +26,15 @@ from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import OF_EVENTS, EventLog
 from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import RunFailed, SettingError, UsageError
+from fedlearn.words.gains import columns_on_nodes
 from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.node import NodeTraits, NodeTrial
-from fedlearn.words.spread import Spread
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import (
     check_baseline,
+    check_beside,
     check_devices,
     check_fitting,
     check_parcels,
@@ -153,7 +154,9 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
     beside = (*apart_metrics(config, of_model), *columns_of(config))
     added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
-    columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
+    check_beside(config, is_virtual=exchange.is_virtual)
+    asked = config.evaluation
+    columns = with_columns(of_model, added, on_nodes=bool(asked.nodes), kinds=asked.kinds)
     who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
     notes = (note_of(config), nodes, cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
@@ -241,9 +244,15 @@ def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None
         )  # fmt: skip
 
 
-def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:
-    """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes."""
-    spread = Spread(of_model.headline).metrics if on_nodes and of_model.headline else ()
+def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool, kinds: Sequence[str] = ()) -> Metrics:
+    """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes.
+
+    Parameters
+    ----------
+    on_nodes, kinds
+        Whether nodes measure on examples of their own, and what they measure beside their model.
+    """
+    spread = columns_on_nodes(of_model.headline, kinds) if on_nodes and of_model.headline else ()
     metrics = replace(of_model, reported=(*of_model.reported, *added, *spread))
     if taken := [name for name in metrics.columns if name in {*COLUMNS, *OF_EVENTS}]:
         raise UsageError(f"metric {taken[0]!r}: every round has a column of this name: give the metric another one")

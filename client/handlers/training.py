@@ -10,6 +10,7 @@ from flwr.app import Message, RecordDict
 
 from client.answer import Answer, report
 from client.apart import is_apart, kept_apart, own_state
+from client.beside import train_alone
 from client.counted import undo_from
 from client.discretion import is_private
 from client.downlink import state_in
@@ -57,6 +58,7 @@ def _learned(visit: Visit, state: State, content: RecordDict, made: LocalFit | N
         if is_apart(config):
             own = own_state(visit, state)
             return Answer.of_fit(kept_apart(visit.memory, task.round_number, lambda: _fit(visit, own, task, None)))
+        train_alone(visit, task)  # first: a fit's arrays are the learner's until its next one
         return Answer.of_fit(_fit(visit, state, task, made))
     learner_of(config).check(state)
     published = NodeBudget.of_round(visit, task.round_number).once(

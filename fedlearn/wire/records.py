@@ -26,6 +26,7 @@ INSTRUCTION = "instruction"
 REPORT = "report"
 NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
+BESIDE = "beside"  # in the config of an evaluation
 CHECKSUM = "checksum"
 PARCELS = "parcels"
 SECURE = "secure"
