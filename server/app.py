@@ -42,10 +42,10 @@ from server.fitting import (
     check_stack,
     check_trust,
 )
+from server.fitting_private import check_private
 from server.node_privacy import NodePrivacy, check_arrays, columns_of, rest_of_noise
 from server.phases.apart import apart_metrics
 from server.printing_log import PrintingLog
-from server.private_nodes import check_nodes
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.secure import check_secure, secure_notice
@@ -145,7 +145,7 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
-    traits, nodes = check_nodes(config, traits, strategy, is_virtual=exchange.is_virtual)
+    traits, of_batches = check_private(config, traits, strategy, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
@@ -158,7 +158,12 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     asked = config.evaluation
     columns = with_columns(of_model, added, on_nodes=bool(asked.nodes), kinds=asked.kinds)
     who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
-    notes = (note_of(config), nodes, cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
+    notes = (
+        note_of(config),
+        of_batches,
+        cost_of_initial(config, columns),
+        check_stopping(config, columns, strategy, **who),
+    )
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 

@@ -175,4 +175,5 @@ class ServerRun:
     @property
     def answers(self) -> Mapping[str, Any]:
         """The parcels that reports bring beside the state: name -> ParcelPlan."""
-        return self.strategy.answers(self.state)
+        ours = {} if self.protection is None else self.protection.asked
+        return {**self.strategy.answers(self.state), **ours}

@@ -21,6 +21,7 @@ from client.handlers.evaluation import measured
 from client.learners.base import LocalFit, LocalTask
 from client.ledger import NodeBudget
 from client.node import examples_of, training_set
+from client.participation import check_separated, count_participation
 from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.cache.trusted import say_once
@@ -41,10 +42,12 @@ def train(visit: Visit, fit: LocalFit | None = None) -> Message:
     """
     with guarded(visit):
         sent = state_in(visit)  # a node that cannot read what it was sent does not become active
+        check_separated(visit)
         with visit.active():
             try:
                 answer = with_mods(visit, sent, lambda state, content: _learned(visit, state, content, fit))
                 reply = answer if isinstance(answer, Message) else report(visit, answer, state=sent)
+                count_participation(visit)
                 fits_of(visit.config).put_back()  # now that no array of the report is the learner's
                 return reply
             finally:

@@ -14,6 +14,7 @@ The reports are in `fedlearn.wire.reports`, the keys of the records in `fedlearn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 from fedlearn.wire.records import (
     ARRAYS,
     BESIDE,
+    CLIP,
     CONFIG,
     INSTRUCTION,
     PARCELS,
@@ -38,7 +40,7 @@ from fedlearn.wire.records import (
     state_record,
 )
 from fedlearn.words.cohort import Instruction
-from fedlearn.words.errors import said
+from fedlearn.words.errors import Refused, said
 from fedlearn.words.state import State
 
 
@@ -172,6 +174,20 @@ def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     ours = (INSTRUCTION, PARCELS, WORK, SECURE)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
+
+
+def read_clip(content: Mapping[str, flower.Record]) -> float:
+    """Return the clipping norm of a round, which its instruction brings where it follows a quantile.
+
+    Raises
+    ------
+    Refused
+        If there is none, or it is not finite and above 0.
+    """
+    value = read_config(content).get(CLIP)
+    if not (isinstance(value, float) and 0 < value < math.inf):
+        raise Refused("undecodable", "the instruction has no clipping norm")
+    return value
 
 
 _last_state: tuple[ArrayRecord, State] | None = None

@@ -85,6 +85,7 @@ def grid_of(points: Sequence[Point], drawn: Sequence[LineChart], *, note: str = 
     loss = metrics_of(runs).privacy_loss
     if loss is not None and loss.name in map(_metric_of, drawn):
         note = f"{note} {loss.title}: {counts_in(runs)}."
+        note += " The dashed line is the budget." if charts.ceilings_of(runs, loss.name) else ""
     if any(len(point.runs) > 1 for point in points):
         note = "Lines are means over seeds; bands are one standard deviation to each side, as in the tables. " + note
     said = f'<p class="note">{escape(note.strip())}</p>' if note else ""
@@ -108,6 +109,7 @@ def data_of(points: Sequence[Point], metrics: Sequence[str]) -> dict[str, Any]:
     return {
         "unit": unit,
         "metrics": list(metrics),
+        "ceilings": [charts.ceilings_of(runs, metric) for metric in metrics],
         "runs": [
             {
                 "name": run.name,
