@@ -210,6 +210,23 @@ ALGORITHMS: dict[str, dict[str, object]] = {
 }
 """Strategy -> settings of nodes that go with it: filled in where they are not given, and never empty."""
 
+ATTACKS = {
+    "sign-flip": "fedlearn.attacks.sign_flip:SignFlip",
+    "scaled": "fedlearn.attacks.scaled:Scaled",
+    "gaussian": "fedlearn.attacks.gaussian:Gaussian",
+    "zero": "fedlearn.attacks.zero:Zero",
+    "stale": "fedlearn.attacks.stale:StaleReplay",
+    "examples": "fedlearn.attacks.examples:ManyExamples",
+    "label-flip": "fedlearn.attacks.label_flip:LabelFlip",
+    "backdoor": "fedlearn.attacks.backdoor:Backdoor",
+    "alie": "fedlearn.attacks.alie:Alie",
+    "ipm": "fedlearn.attacks.ipm:Ipm",
+    "min-max": "fedlearn.attacks.min_max:MinMax",
+    "min-sum": "fedlearn.attacks.min_sum:MinSum",
+    "mimic": "fedlearn.attacks.mimic:Mimic",
+}
+"""How attackers lie in a study: classes derived from `fedlearn.attacks.Attack`."""
+
 FOLD_STEPS = {
     "clip": "fedlearn.folding.steps:ClippedTo",
 }
@@ -262,6 +279,7 @@ TABLES = {
     "compression.codec": CODECS,
     "strategy.name": STRATEGIES,
     "strategy.steps": FOLD_STEPS,
+    "attack.name": ATTACKS,
     "devices.name": DEVICES,
     "engine.name": ENGINES,
     "--log": LISTENERS,

@@ -22,6 +22,7 @@ from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import tell
+from server.phases.success import success_of_attack
 from server.run import ServerRun
 from server.selectors import Participation, selector_memory
 from strategies.base import Step, Turn
@@ -178,6 +179,7 @@ def commit(
     scores = _evaluated(run, step, reporting, at)
     measures = measured_on_nodes(run, step.state, at)
     scores = {**scores, **spread_of(run, measures)}
+    scores |= success_of_attack(run, step.state, round_number=at.round_number)
     scores |= _in_virtual_time(run, collected)
     if run.exchange.timed:
         run.notices.clear()  # answers take no time there: they belong to this round, also after a resume
