@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fedlearn.words.state import Array, State
 
 ATTACK, OPTIONS = "attack", "attack-options"  # of a node's own config
 KEPT = "attack"  # what an attack keeps in the node's memory
+log = logging.getLogger(__name__)
 
 
 def attack_at(visit: Visit) -> Attack | None:
@@ -44,9 +46,11 @@ def lied(visit: Visit, answer: Answer, state: State) -> Answer:
     attack = attack_at(visit)
     if attack is None:
         return answer
+    if visit.is_real:
+        log.warning("round %d: this node lies, by its own --attack", visit.instruction.round_number)
     kept: dict[str, Array] = dict(visit.memory.arrays.get(KEPT, {}))
-    place, metrics = next((each for each in answer.others.items() if isinstance(each[1], MetricRecord)), ("", None))
-    count = int(str(metrics[wire.NUM_EXAMPLES])) if metrics is not None else 1
+    metrics = answer.others.get(wire.METRICS)
+    count = int(str(metrics[wire.NUM_EXAMPLES])) if isinstance(metrics, MetricRecord) else 1
     rng = rng_for(
         visit.config.seed, purpose="attack", round_number=visit.instruction.round_number, node=visit.partition_id
     )
@@ -54,6 +58,6 @@ def lied(visit: Visit, answer: Answer, state: State) -> Answer:
     if kept:
         visit.memory.arrays[KEPT] = kept
     others = dict(answer.others)
-    if metrics is not None and claim.num_examples != count:
-        others[place] = MetricRecord({**metrics, wire.NUM_EXAMPLES: claim.num_examples})
+    if isinstance(metrics, MetricRecord):
+        others[wire.METRICS] = MetricRecord({**metrics, wire.NUM_EXAMPLES: claim.num_examples})
     return answer._replace(arrays=claim.arrays, others=others)

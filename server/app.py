@@ -146,7 +146,7 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
     traits, nodes = check_nodes(config, traits, strategy, is_virtual=exchange.is_virtual)
-    check_attack(config, traits, strategy, is_virtual=exchange.is_virtual)
+    check_attack(config, traits, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))

@@ -38,11 +38,11 @@ def check_attack(config: RunConfig, traits: Traits, *, is_virtual: bool) -> None
             "no server makes the nodes of a network lie: leave it out, and start a lying node by fedlearn client "
             f"--attack {name}",
         )  # fmt: skip
-    if not traits.update_kind.is_averaged or traits.is_private:
+    if not traits.update_kind.is_averaged or traits.is_private or config.protects_nodes:
         raise SettingError(
             "attack.name", name,
-            "attacks change the entries of a network's state, without a privacy budget: use a model that trains in "
-            "steps, without --private",
+            "attacks change the entries of a network's state, and pay for nothing: use a torch module, without "
+            "--private",
         )  # fmt: skip
     if not attackers_of(config):
         raise SettingError(
@@ -51,6 +51,8 @@ def check_attack(config: RunConfig, traits: Traits, *, is_virtual: bool) -> None
     try:
         attack.check(traits.spec)
     except ValueError as error:
+        if isinstance(error, SettingError):
+            raise
         raise SettingError("attack.name", name, f"data set {traits.spec.name!r}: {error}") from None
     if attack.sees_all:
         _check_seeing_all(config, name)
@@ -59,9 +61,7 @@ def check_attack(config: RunConfig, traits: Traits, *, is_virtual: bool) -> None
 def _check_seeing_all(config: RunConfig, name: str) -> None:
     if config.is_secure:
         raise SettingError(
-            "attack.name",
-            name,
-            "attackers need to see the honest reports, which a secure sum hides: use sign-flip, say",
+            "attack.name", name, "attackers need the honest reports, which a secure sum hides: use 'sign-flip', say"
         )
     if config.rounds.schedule != "synchronous":
         raise SettingError(
@@ -77,7 +77,8 @@ def check_attack_parcels(config: RunConfig, asked: Sequence[str]) -> None:
     if attack is not None and attack.sees_all and asked:
         raise SettingError(
             "attack.name", config.attack.name,
-            f"strategy {config.strategy.name!r} asks nodes for {', '.join(asked)} beside the state: use sign-flip, say",
+            f"strategy {config.strategy.name!r} asks nodes for {', '.join(asked)} beside the state, of which this "
+            "attack says nothing: use 'sign-flip', say",
         )  # fmt: skip
 
 

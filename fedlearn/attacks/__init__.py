@@ -44,14 +44,16 @@ def attack_of(config: RunConfig) -> Attack | None:
 def attackers_of(config: RunConfig) -> frozenset[int]:
     """Return the partitions of the nodes that lie, drawn by the run's seed; none without an attack.
 
+    A larger share has the nodes of a smaller one, and others.
+
     >>> sorted(attackers_of(RunConfig(clients=10, attack={"name": "zero", "attackers": 0.25})))
-    [3, 6]
+    [6, 9]
     """
     if not config.attack.name:
         return frozenset()
     count = int(config.attack.attackers * config.clients + 1e-9)  # 0.29 * 100 is a little less than 29
-    drawn = rng_for(config.seed, purpose="attackers").choice(config.clients, count, replace=False)
-    return frozenset(drawn.tolist())
+    drawn = rng_for(config.seed, purpose="attackers").permutation(config.clients)
+    return frozenset(drawn[:count].tolist())
 
 
 __all__ = ["ATTACKS", "Attack", "Claim", "Float64", "attack_of", "attackers_of", "load_attack"]

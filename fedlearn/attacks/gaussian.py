@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from fedlearn.attacks.base import Attack, Claim, Factor
+from fedlearn.attacks.base import Attack, Claim, Factor, Float64
 from fedlearn.words.state import Array
 
 
@@ -21,6 +21,8 @@ class Gaussian(Attack):
 
     def reported(self, claim: Claim, *, memory: dict[str, Array], rng: np.random.Generator) -> Claim:
         """Return the claim with noise of the root mean square of each parameter's change, times `factor`."""
-        return claim.changed(
-            lambda change: rng.normal(0.0, self.factor * math.sqrt(np.square(change).mean() or 0.0), change.shape)
-        )
+        return claim.changed(lambda change: rng.normal(0.0, self.factor * _root_mean_square(change), change.shape))
+
+
+def _root_mean_square(change: Float64) -> float:
+    return math.sqrt(np.square(change).sum() / max(change.size, 1))

@@ -21,6 +21,5 @@ class Mimic(Attack):
         """Return the same change for every attacker; of equals that of the lowest partition."""
         centered = changes - changes.mean(axis=0)
         with threadpool_limits(1):
-            values, vectors = np.linalg.eigh(products(centered, centered))
-        along = np.abs(vectors[:, -1]) * np.sqrt(max(values[-1], 0.0))
-        return repeated(changes[np.argmax(along.round(12))], attackers)
+            _, vectors = np.linalg.eigh(products(centered, centered))
+        return repeated(changes[np.argmax(np.abs(vectors[:, -1]).round(9))], attackers)

@@ -1,8 +1,9 @@
 """Lies of attackers that know all honest reports of a round: made on the server, in simulations only.
 
-The attackers' own reports pass the gate as honest ones. When all have come, their changes are replaced by what the
-attack makes of the honest changes; the lies pass the gate's limits on lengths, and are then added up with the others as
-the strategy says. Memory is what the cohort sent, and 8 bytes for each entry of each honest node.
+An attacker trains, reports and passes the gate as an honest node does. When all reports have come, the changes of the
+attackers are replaced by what the attack makes of the honest changes; these lies pass the gate's limits on lengths, and
+are added up with the other changes as the strategy says. A round without any honest report has no lie. Memory is what
+the cohort sent, and 8 bytes for each entry of each honest node, some three times where deviations are taken.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedlearn.attacks import Float64, attack_of, attackers_of
+from fedlearn.attacks import Attack, Float64, attack_of, attackers_of
 from fedlearn.folding import STATE, FoldPlan
 from fedlearn.folding.fold import ParcelFold
 from fedlearn.words.cohort import At, Fate, Member, NodeReport
-from fedlearn.words.errors import Refused
+from fedlearn.words.errors import Refused, RunFailed
 from fedlearn.words.seeding import rng_for
 from fedlearn.words.state import Entries, Sends, State, Update
 from server.attempt import Reporting
@@ -56,7 +57,7 @@ def with_lies(run: ServerRun, reporting: Reporting, at: At, plan: FoldPlan) -> R
     if lying and honest:
         changes = Changes(run.state, [updates[place] for place in honest], Sends(run.config.sends))
         rng = rng_for(run.config.seed, purpose="attack", round_number=at.round_number, attempt=at.attempt)
-        lies = attack.lies(_dense(changes), attackers=len(lying), rng=rng)
+        lies = _lies(attack, _dense(changes), attackers=len(lying), rng=rng)
         for place, lie in zip(lying, lies, strict=True):
             updates[place] = _as_sent(lie, updates[place], run.state, changes.sends)
             report = _gated(run, told[place][1], updates[place], cohort=len(reporting.members))
@@ -68,6 +69,17 @@ def with_lies(run: ServerRun, reporting: Reporting, at: At, plan: FoldPlan) -> R
     total.add([fold.part(r.num_examples, update) for r, update in counted if r.fate is Fate.REPORTED])
     reports = [after[report.position] for report in reporting.reports]
     return replace(reporting, reports=reports, sums={**reporting.sums, STATE: total})
+
+
+def _lies(attack: Attack, changes: Float64, *, attackers: int, rng: np.random.Generator) -> Float64:
+    """Return what the attack makes of the honest changes; refuse what is not of the shape that it must have."""
+    lies = np.asarray(attack.lies(changes, attackers=attackers, rng=rng), np.float64)
+    if lies.shape != (attackers, changes.shape[1]):
+        raise RunFailed(
+            f"attack.name: {type(attack).__name__}.lies returned an array of shape {lies.shape}, expected is "
+            f"(attackers, entries): {(attackers, changes.shape[1])}"
+        )
+    return lies
 
 
 def _floats(state: State) -> Sequence[str]:
