@@ -1,5 +1,7 @@
 """Attacks as they are written outside this repository."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from fedlearn.attacks import Attack
@@ -8,7 +10,7 @@ from fedlearn.attacks import Attack
 class Fixed(Attack):
     """Reports one number in all entries, and remembers the honest changes that it has seen."""
 
-    seen: list = []  # of this process
+    seen: ClassVar[list] = []  # of this process
 
     def __init__(self, *, value: float = 0.5):
         self.value = value

@@ -168,7 +168,7 @@ def test_attackers_are_a_share_of_the_nodes_that_the_seed_draws():
     assert len(lying) == 6 and lying <= set(range(20))
     assert lying == of(
         attack={"name": "alie", "attackers": 0.3}
-    )  # whatever the attack is: grids compare like with like
+    )  # so grids compare like with like
     assert lying != of(attack={"name": "zero", "attackers": 0.3}, seed=2)
     assert lying > of(attack={"name": "zero", "attackers": 0.1})  # more attackers are the same ones, and others
     assert of() == frozenset()
