@@ -226,6 +226,9 @@ def commit(
     if is_kept and is_drawn_again:
         run.store.keep_model(step.state, at.round_number)
     forget_asked(run)
+    if step.left_out:
+        told = [m for m, r in zip(reporting.members, reporting.reports, strict=True) if r.fate is Fate.REPORTED]
+        run.events.write("left-out", **at.where, partitions=[told[place].partition_id for place in step.left_out])
     row = record.as_row()
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
 

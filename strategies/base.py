@@ -86,10 +86,13 @@ class Step:
         The next state; an entry that no node sent must keep its value.
     measured
         What the strategy has measured on the way, by the names of `RoundStrategy.metrics`.
+    left_out
+        Places of nodes, among those that reported, of whose changes a defence has taken nothing; for the log.
     """
 
     state: State
     measured: Mapping[str, float | None] = field(default_factory=dict)
+    left_out: Sequence[int] = ()
 
 
 class RoundStrategy(Strategy, Generic[A]):

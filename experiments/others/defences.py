@@ -42,7 +42,8 @@ def defended(name: str, rows: Float64, **options: object) -> Float64:
 def lie(name: str, rows: Float64, **options: float) -> Float64:
     """Return the lie of one attacker that knows the changes of the honest nodes."""
     attack = load_attack(name, json.dumps(options))
-    return attack.lies(rows, attackers=1, rng=rng_for(1, purpose="attack"))[0]
+    (only,) = attack.lies(rows, attackers=1, rng=rng_for(1, purpose="attack"))
+    return np.asarray(only, np.float64)
 
 
 def as_theirs(rows: Float64) -> float:

@@ -6,11 +6,13 @@ PYTHON experiments/others/defences_of_byzfl.py INPUTS.npz ANSWERS.npz
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import byzfl
 import numpy as np
 
-RULES = {
+RULES: dict[str, Callable[[Any, int], Any]] = {
     "median": lambda X, f: byzfl.Median()(X),
     "trimmed-mean": lambda X, f: byzfl.TrMean(f=f)(X),
     "krum": lambda X, f: byzfl.Krum(f=f)(X),
@@ -29,7 +31,7 @@ RULES = {
 def main() -> None:
     """Answer all inputs."""
     inputs = np.load(sys.argv[1])
-    answers = {}
+    answers: dict[str, Any] = {}
     for name in inputs.files:
         f = int(name.split("/")[1])
         answers |= {f"{name}|{rule}": ask(inputs[name].copy(), f) for rule, ask in RULES.items()}

@@ -166,9 +166,7 @@ def test_attackers_are_a_share_of_the_nodes_that_the_seed_draws():
 
     lying = of(attack={"name": "zero", "attackers": 0.3})
     assert len(lying) == 6 and lying <= set(range(20))
-    assert lying == of(
-        attack={"name": "alie", "attackers": 0.3}
-    )  # so grids compare like with like
+    assert lying == of(attack={"name": "alie", "attackers": 0.3})  # so grids compare like with like
     assert lying != of(attack={"name": "zero", "attackers": 0.3}, seed=2)
     assert lying > of(attack={"name": "zero", "attackers": 0.1})  # more attackers are the same ones, and others
     assert of() == frozenset()
