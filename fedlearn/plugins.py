@@ -181,6 +181,7 @@ STRATEGIES = {
     "geometric-median": "strategies.robust.geometric_median:GeometricMedian",
     "centered-clipping": "strategies.robust.centered_clipping:CenteredClipping",
     "bulyan": "strategies.robust.bulyan:Bulyan",
+    "fltrust": "strategies.robust.fltrust:FLTrust",
     "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
     "relay": "fedlearn.private_trees.federated.strategies.relay:Relay",
     "sums": "fedlearn.private_trees.federated.strategies.sums:Sums",
@@ -296,6 +297,8 @@ CLIENT_ABOUT = "client.app:about"
 """What a server asks of the nodes of a run: a `fedlearn.words.node.NodeTraits`."""
 CLIENT_TRIAL = "client.app:trial"
 """What tries the learner before round 1: a `fedlearn.words.node.NodeTrial`."""
+CLIENT_ROOT = "client.root:fit_root"
+"""What trains on the server's own root examples, for defences that compare nodes with them."""
 CLIENT_PREPARE = "client.app:prepare"
 """What a process of a deployment imports and loads before it forks."""
 CLIENT_AUDITS = "client.learners.audits.both:both"

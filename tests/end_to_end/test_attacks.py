@@ -47,12 +47,13 @@ VARIANTS = {
     "mimic": {"attack.name": "mimic", "strategy.name": "geometric-median", "data.partition": "dirichlet"},
     "gaussian": {"attack.name": "gaussian", "compression.codec": "residual,top-k:0.1", "compression.send": "update"},
     "label-flip": {"attack.name": "label-flip", "training.stack": 3},
+    "fltrust": {"attack.name": "sign-flip", "attack.attackers": 0.6, "strategy.name": "fltrust"},
     "in-groups": {"attack.name": "min-sum", "rounds.cohort": 5, "strategy.steps": '{"clip": {"norm": 0.5}}',
                   "compression.send": "update"},
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("settings", some_slow(VARIANTS, ("alie", "stale", "backdoor")))
+@pytest.mark.parametrize("settings", some_slow(VARIANTS, ("alie", "stale", "backdoor", "fltrust")))
 def test_every_engine_hears_the_same_lies(execute, undisturbed, settings):
     reference = undisturbed({**LYING, **settings})
     for workers in (1, 2):
@@ -141,6 +142,23 @@ def test_a_defence_stands_what_ruins_the_mean(undisturbed):
     krum = undisturbed({**settings, "strategy.name": "multi-krum", "strategy.options.attackers": 2}).summary["accuracy"]
     assert mean < honest - 0.2
     assert krum > honest - 0.1
+
+
+def test_fltrust_stands_a_majority_and_leaves_it_out(undisturbed):
+    settings = {
+        **LYING,
+        "attack.name": "sign-flip",
+        "attack.attackers": 0.6,
+        "strategy.name": "fltrust",
+        "rounds.total": 5,
+    }
+    run = undisturbed(settings)
+    assert run.summary["accuracy"] > 0.6
+    assert undisturbed({**settings, "strategy.name": "median"}).summary["accuracy"] < 0.3
+    lying = set(run.summary["attackers"])
+    assert len(lying) == 4
+    assert all(lying <= set(event["partitions"]) for event in run.events_of("left-out"))
+    assert len(run.events_of("left-out")) == 5
 
 
 def test_a_backdoor_succeeds_and_its_success_is_a_column(undisturbed):
