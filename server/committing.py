@@ -10,11 +10,10 @@ from typing import cast
 import numpy as np
 
 from fedlearn.folding import STATE
-from fedlearn.plugins import CLIENT_ROOT
 from fedlearn.runs.history import RoundRecord
 from fedlearn.words.cohort import At, Fate, NodeReport, Typical
 from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
-from fedlearn.words.state import Array, Sends, State, kept_in_bounds
+from fedlearn.words.state import Array, Sends, kept_in_bounds
 from server.attempt import Collected, NotCommitted, Reporting
 from server.limits import FEWEST, measured, too_far, typical_after
 from server.phases.apart import apart_metrics, evaluated_apart, is_apart
@@ -23,6 +22,7 @@ from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import tell
+from server.phases.root import root_of
 from server.phases.success import success_of_attack
 from server.run import ServerRun
 from server.selectors import Participation, selector_memory
@@ -137,7 +137,7 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         reports=() if protection else reporting.reports,
         clients=run.config.clients,
         noise=run.draws.noise(at),
-        root=_root_of(run, at),
+        root=root_of(run, at),
     )
     with run.draws.to_compute(run.strategy, "next state", at):
         step = run.strategy.next_state(turn)
@@ -149,15 +149,6 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         return step
     run.strategy.remember(memory)
     return None
-
-
-def _root_of(run: ServerRun, at: At) -> State:
-    """Return what training on the server's root examples makes of the state; empty if the strategy wants none."""
-    if not (count := run.strategy.root_examples):
-        return {}
-    (made,) = run.exchange.compute(CLIENT_ROOT, run.state, [(at.round_number, count)])
-    root: State = made
-    return root
 
 
 def abandon(run: ServerRun, reporting: Reporting, at: At, reason: str) -> None:
