@@ -198,6 +198,25 @@ def fits_of(config: RunConfig) -> Fits:
 
 
 @per_run
+def plain_fits(config: RunConfig) -> Fits:
+    """Return the fits of the model's own learner: of no algorithm, and without a pull to the state that was sent."""
+    return _plainly(config, config.training.local_epochs)
+
+
+@per_run
+def tuning_fits(config: RunConfig) -> Fits:
+    """Return plain fits of ``evaluation.tune_epochs`` passes."""
+    return _plainly(config, config.evaluation.tune_epochs)
+
+
+def _plainly(config: RunConfig, epochs: int) -> Fits:
+    plain = {"learner": "", "options": "", "proximal_mu": 0.0, "partial": False, "local_epochs": epochs}
+    config, model = config.model_copy(update={"training": config.training.model_copy(update=plain)}), loaded(config)[1]
+    learner = call_plugin("training.learner", model.learner, LEARNERS.load(model.learner).from_settings, model, config)
+    return Fits(learner, model, config, are_secret=False)
+
+
+@per_run
 def why_not_stacked(config: RunConfig) -> str:
     """Return why nodes are trained one by one whatever ``training.stack`` says; empty where they are not."""
     if is_private(config):

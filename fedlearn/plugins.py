@@ -83,6 +83,8 @@ MODELS = {
     "pf-forest": "fedlearn.private_trees.federated.rows:PF_FOREST",
     "dp-boosting": "fedlearn.private_trees.federated.rows:DP_BOOSTING",
     "dp-naive-bayes": "fedlearn.private_trees.federated.rows:DP_NAIVE_BAYES",
+    "dp-statistics": "fedlearn.private_trees.federated.rows:DP_STATISTICS",
+    "statistics": "fedlearn.private_trees.federated.rows:STATISTICS",
 }
 """Torch modules, and rows of models (`fedlearn.models.ModelSpec`) in capitals."""
 
@@ -114,6 +116,7 @@ LEARNERS = {
     "fedala": "fedlearn.algorithms.fedala:FedALASGD",
     "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
     "sums": "fedlearn.private_trees.federated.learners.sums:SumsLearner",
+    "exact-sums": "fedlearn.private_trees.federated.learners.sums:ExactSumsLearner",
 }
 """What a node does to improve the state."""
 

@@ -125,12 +125,13 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
     total = reporting.sums[STATE]
     released: Measured = {}
     if protection is not None:
-        total = noisy = protection.released(cast(MaskedSum, total), run.draws.noise(at, of="sums of nodes"))
+        noise = run.draws.noise(at, of="sums of nodes")
+        total = noisy = protection.released(cast(Mapping[str, MaskedSum], reporting.sums), noise, at.round_number)
         released = protection.measured(noisy, at.round_number)
     turn = Turn(
         state=run.state,
         total=total,
-        parcels={name: total for name, total in reporting.sums.items() if name != STATE},
+        parcels={} if protection else {name: total for name, total in reporting.sums.items() if name != STATE},
         sends=sends or Sends(run.config.sends),
         at=at,
         members=() if protection else reporting.members,

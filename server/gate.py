@@ -61,6 +61,7 @@ from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.models import model_spec
 from fedlearn.models.base import Ensemble, Summed
 from fedlearn.models.loaded import loaded
+from fedlearn.privacy.adaptive_clip import WITHIN
 from fedlearn.privacy.clipping import is_clipped
 from fedlearn.wire.downlink import Downlink
 from fedlearn.words.cohort import Fate, Member, NodeReport
@@ -185,13 +186,15 @@ class ReportGate:
             else:
                 updates[name] = codec.decode(payload, layout=plan.layout, seed=seed)
             norm_of(updates[name])
+            if name == WITHIN and self._config.adapts_clip and abs(updates[name][WITHIN].values[0]) != 0.5:
+                raise Refused("wrong-values", "whether a change was within the clipping norm is 1/2 or -1/2")
         return updates
 
     def _update(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[Update, float]:
         """Return the sent entries of the state, all finite, and the L2 norm of the change that they make."""
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
         if self._config.protects_nodes:
-            self._check_clipped(update)
+            self._check_clipped(update, sent)
             return update, 0.0
         norm = norm_of(update, NOTHING if self._sends is Sends.UPDATE else self.state_in(sent))
         if most := self._limits.max_norm:
@@ -200,10 +203,11 @@ class ReportGate:
                 raise Refused("norm-too-large", f"L2 norm {of_values:.6g}, allowed is {most:g}")
         return update, norm
 
-    def _check_clipped(self, update: Update) -> None:
+    def _check_clipped(self, update: Update, sent: RecordDict) -> None:
         """Refuse a change that is not finite or too long to be hidden by noise; say no number of it."""
         norm_of(update)
-        if not is_clipped({name: entries.values for name, entries in update.items()}, self._config.privacy.clip):
+        clip = wire.read_clip(sent) if self._config.adapts_clip else self._config.privacy.clip
+        if not is_clipped({name: entries.values for name, entries in update.items()}, clip):
             raise Refused("norm-too-large", "the change is longer than privacy.clip")
 
     def state_in(self, sent: RecordDict) -> State:

@@ -126,8 +126,13 @@ class ServerRun:
             self.store.keep_nodes(changed)
 
     def _node_columns(self) -> list[str]:
-        evaluated = [metric.name for metric in self.model_metrics.evaluated] if self.config.evaluation.nodes else []
-        return [*self.reported_by_nodes, *evaluated]
+        return [*self.reported_by_nodes, *(self.measured_by_nodes if self.config.evaluation.nodes else ())]
+
+    @property
+    def measured_by_nodes(self) -> tuple[str, ...]:
+        """The names of what nodes measure of a new state on their own examples, and beside it."""
+        names = [metric.name for metric in self.model_metrics.evaluated]
+        return (*names, *(f"{name}_{kind}" for kind in self.config.evaluation.kinds for name in names))
 
     @property
     def reported_by_nodes(self) -> tuple[str, ...]:
@@ -170,4 +175,5 @@ class ServerRun:
     @property
     def answers(self) -> Mapping[str, Any]:
         """The parcels that reports bring beside the state: name -> ParcelPlan."""
-        return self.strategy.answers(self.state)
+        ours = {} if self.protection is None else self.protection.asked
+        return {**self.strategy.answers(self.state), **ours}

@@ -13,6 +13,7 @@ from client.guards import guarded
 from client.ledger import NodeBudget
 from client.memory_file import memory_at_home
 from client.node import examples_of
+from client.participation import why_not as participation_why_not
 from client.summing import forget_sum, has_joined, keys_of, shares_noise
 from client.unsent import keep
 from client.unsent import why_not as unsent_why_not
@@ -55,12 +56,19 @@ def _why_not(visit: Visit) -> str:
     why_not = learner_of(visit.config).why_not(visit.memory)
     if is_private(visit.config):
         return why_not or _why_not_published(visit)
-    return "" if len(examples_of(visit)) else "it has no examples"
+    if not len(examples_of(visit)):
+        return why_not or "it has no examples"
+    return why_not or participation_why_not(visit, _asked(visit))
+
+
+def _asked(visit: Visit) -> int:
+    """Return the round that is being selected."""
+    return int(wire.read_config(visit.content).get("round_number", 1))  # type: ignore[arg-type]
 
 
 def _why_not_published(visit: Visit) -> str:
     """Return why a node of a private model has no answer in the round that is being selected."""
-    asked = int(wire.read_config(visit.content).get("round_number", 1))  # type: ignore[arg-type]
+    asked = _asked(visit)
     try:
         budget = NodeBudget.of_round(visit, asked)
         if shares_noise(visit) and budget.has_answered(asked) and not has_joined(visit, asked):

@@ -75,6 +75,16 @@ class RunConfig(Settings):
         return self.privacy.protects == "nodes"
 
     @property
+    def separates_nodes(self) -> bool:
+        """Whether each node enforces a separation of its participations, and the noise of rounds is correlated."""
+        return self.protects_nodes and self.privacy.separation > 1
+
+    @property
+    def adapts_clip(self) -> bool:
+        """Whether the clipping norm of a run that protects nodes changes from round to round."""
+        return self.protects_nodes and self.privacy.clip_quantile > 0
+
+    @property
     def sends(self) -> Literal["weights", "update"]:
         """The values that a node sends; a secure sum is always of changes."""
         return "update" if self.is_secure else self.compression.send

@@ -4,7 +4,9 @@ from fedlearn.wire.arrays import pack, pack_arrays, replace_arrays, unpack, unpa
 from fedlearn.wire.boxes import BOX, box, box_rest, boxed, packed, unbox
 from fedlearn.wire.messages import (
     evaluation,
+    is_beside,
     most_examples,
+    read_clip,
     read_config,
     read_instruction,
     read_keys,
@@ -21,6 +23,7 @@ from fedlearn.wire.messages import (
 from fedlearn.wire.records import (
     ARRAYS,
     CHECKSUM,
+    CLIP,
     CONFIG,
     INSTRUCTION,
     METRICS,
@@ -74,6 +77,7 @@ __all__ = [
     "ARRAYS",
     "BOX",
     "CHECKSUM",
+    "CLIP",
     "CONFIG",
     "INSTRUCTION",
     "METRICS",
@@ -99,6 +103,7 @@ __all__ = [
     "check_seal",
     "checksum_of",
     "evaluation",
+    "is_beside",
     "metrics_record",
     "metrics_report",
     "most_examples",
@@ -111,6 +116,7 @@ __all__ = [
     "plain_report",
     "put_aside",
     "read_at",
+    "read_clip",
     "read_config",
     "read_instruction",
     "read_keys",
