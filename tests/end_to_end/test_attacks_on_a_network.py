@@ -10,7 +10,7 @@ from tests.compose.federation import Federation, why_not
 
 pytestmark = [
     pytest.mark.network,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(bool(why_not()), reason=why_not()),
 ]
 PATIENCE = 400.0  # seconds, on a loaded machine
