@@ -30,6 +30,7 @@ from fedlearn.words.gains import columns_on_nodes
 from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.node import NodeTraits, NodeTrial
+from server.attackers import attack_metrics, attack_notice, check_attack, check_attack_parcels
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import (
@@ -146,24 +147,21 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
     traits, of_batches = check_private(config, traits, strategy, is_virtual=exchange.is_virtual)
+    check_attack(config, traits, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    beside = (*apart_metrics(config, of_model), *columns_of(config))
+    beside = (*apart_metrics(config, of_model), *columns_of(config), *attack_metrics(config))
     added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
     check_beside(config, is_virtual=exchange.is_virtual)
     asked = config.evaluation
     columns = with_columns(of_model, added, on_nodes=bool(asked.nodes), kinds=asked.kinds)
     who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
-    notes = (
-        note_of(config),
-        of_batches,
-        cost_of_initial(config, columns),
-        check_stopping(config, columns, strategy, **who),
-    )
+    stops = check_stopping(config, columns, strategy, **who)
+    notes = (note_of(config), of_batches, attack_notice(config), cost_of_initial(config, columns), stops)
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
@@ -193,6 +191,7 @@ def _begun_or_resumed(
         state = exchange.ask(initial_state)
         check_parcels(strategy, state, personal=config.training.personal)
         check_arrays(config, strategy, state)
+        check_attack_parcels(config, list(strategy.answers(state)))
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
