@@ -26,15 +26,17 @@ from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import OF_EVENTS, EventLog
 from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import RunFailed, SettingError, UsageError
+from fedlearn.words.gains import columns_on_nodes
 from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.node import NodeTraits, NodeTrial
-from fedlearn.words.spread import Spread
 from server.anchors import expected, metrics_of_anchors, rest_of_anchors
+from server.attackers import attack_metrics, attack_notice, check_attack, check_attack_parcels
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import (
     check_baseline,
+    check_beside,
     check_devices,
     check_fitting,
     check_parcels,
@@ -146,22 +148,26 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
     traits, of_batches = check_private(config, traits, strategy, is_virtual=exchange.is_virtual)
+    check_attack(config, traits, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    beside = (*apart_metrics(config, of_model), *columns_of(config))
-    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside, *metrics_of_anchors(config))
-    columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-    who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
-    notes = (
-        note_of(config),
-        of_batches,
-        cost_of_initial(config, columns),
-        check_stopping(config, columns, strategy, **who),
+    beside = (
+        *apart_metrics(config, of_model),
+        *columns_of(config),
+        *attack_metrics(config),
+        *metrics_of_anchors(config),
     )
+    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
+    check_beside(config, is_virtual=exchange.is_virtual)
+    asked = config.evaluation
+    columns = with_columns(of_model, added, on_nodes=bool(asked.nodes), kinds=asked.kinds)
+    who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
+    stops = check_stopping(config, columns, strategy, **who)
+    notes = (note_of(config), of_batches, attack_notice(config), cost_of_initial(config, columns), stops)
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
@@ -191,6 +197,7 @@ def _begun_or_resumed(
         state = exchange.ask(initial_state)
         check_parcels(strategy, state, personal=config.training.personal)
         check_arrays(config, strategy, state)
+        check_attack_parcels(config, list(strategy.answers(state)))
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
@@ -247,9 +254,15 @@ def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None
         )  # fmt: skip
 
 
-def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:
-    """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes."""
-    spread = Spread(of_model.headline).metrics if on_nodes and of_model.headline else ()
+def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool, kinds: Sequence[str] = ()) -> Metrics:
+    """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes.
+
+    Parameters
+    ----------
+    on_nodes, kinds
+        Whether nodes measure on examples of their own, and what they measure beside their model.
+    """
+    spread = columns_on_nodes(of_model.headline, kinds) if on_nodes and of_model.headline else ()
     metrics = replace(of_model, reported=(*of_model.reported, *added, *spread))
     if taken := [name for name in metrics.columns if name in {*COLUMNS, *OF_EVENTS}]:
         raise UsageError(f"metric {taken[0]!r}: every round has a column of this name: give the metric another one")

@@ -16,6 +16,7 @@ from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
 from fedlearn.plugins import ALGORITHMS
 from fedlearn.words.errors import SettingError
+from fedlearn.words.metric import ALONE
 from fedlearn.words.state import State, UpdateKind
 from server.exchange import Exchange
 from server.selectors import Selector
@@ -122,6 +123,18 @@ def check_baseline(config: RunConfig, traits: Traits, *, is_virtual: bool) -> No
         raise SettingError(
             "training.baseline", which,
             "nodes would send models and scores that no budget pays for, though nothing is averaged: use 'central'",
+        )  # fmt: skip
+
+
+def check_beside(config: RunConfig, *, is_virtual: bool) -> None:
+    """Refuse what no node would measure, or begin as the run did."""
+    named = config.evaluation.beside
+    if named and not config.evaluation.nodes:
+        raise SettingError("evaluation.beside", named, "no node measures: say by evaluation.nodes how many are to")
+    if ALONE in config.evaluation.kinds and config.model.initial and not is_virtual:
+        raise SettingError(
+            "evaluation.beside", named,
+            "a model alone begins as the run does, and nodes of a network do not have model.initial: leave one out",
         )  # fmt: skip
 
 

@@ -128,8 +128,13 @@ class ServerRun:
             self.store.keep_nodes(changed)
 
     def _node_columns(self) -> list[str]:
-        evaluated = [metric.name for metric in self.model_metrics.evaluated] if self.config.evaluation.nodes else []
-        return [*self.reported_by_nodes, *evaluated]
+        return [*self.reported_by_nodes, *(self.measured_by_nodes if self.config.evaluation.nodes else ())]
+
+    @property
+    def measured_by_nodes(self) -> tuple[str, ...]:
+        """The names of what nodes measure of a new state on their own examples, and beside it."""
+        names = [metric.name for metric in self.model_metrics.evaluated]
+        return (*names, *(f"{name}_{kind}" for kind in self.config.evaluation.kinds for name in names))
 
     @property
     def reported_by_nodes(self) -> tuple[str, ...]:

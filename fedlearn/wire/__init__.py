@@ -4,6 +4,7 @@ from fedlearn.wire.arrays import pack, pack_arrays, replace_arrays, unpack, unpa
 from fedlearn.wire.boxes import BOX, box, box_rest, boxed, packed, unbox
 from fedlearn.wire.messages import (
     evaluation,
+    is_beside,
     most_examples,
     read_anchor,
     read_clip,
@@ -105,6 +106,7 @@ __all__ = [
     "check_seal",
     "checksum_of",
     "evaluation",
+    "is_beside",
     "metrics_record",
     "metrics_report",
     "most_examples",

@@ -5,7 +5,7 @@
 | ready query | ``query.ready`` | round, attempt; SHA-256 of unsent arrays | partition id; ready or why not |
 | unsent arrays | ``query.unsent`` | the same, and the arrays, once to a node that lacks them | as to a ready query |
 | training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
-| evaluation | ``evaluate`` | state, Flower's config | metrics |
+| evaluation | ``evaluate`` | state, Flower's config; whether to measure more | metrics |
 | evaluation | ``evaluate.on_test_set`` | state, Flower's config | metrics of the node's own state |
 | round over | ``query.round_over`` | round, attempt, why | no records |
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 
@@ -23,6 +24,7 @@ from fedlearn import flower
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 from fedlearn.wire.records import (
     ARRAYS,
+    BESIDE,
     CLIP,
     CONFIG,
     DOWNLINK,
@@ -130,11 +132,29 @@ def with_instruction(message: Message, instruction: Instruction, *, ttl: float) 
 
 
 def evaluation(
-    node_id: int, state: ArrayRecord, *, round_number: int, ttl: float, on: str = MessageType.EVALUATE
+    node_id: int,
+    state: ArrayRecord,
+    *,
+    round_number: int,
+    ttl: float,
+    on: str = MessageType.EVALUATE,
+    beside: bool = False,
 ) -> Message:
-    """Return the message that asks a node to evaluate a state: on its own examples, or by another type of message."""
-    config = flower.filled(ConfigRecord(), {SERVER_ROUND: round_number})
+    """Return the message that asks a node to evaluate a state: on its own examples, or by another type of message.
+
+    Parameters
+    ----------
+    beside
+        Whether to measure what ``evaluation.beside`` names, too.
+    """
+    about: dict[str, Any] = {SERVER_ROUND: round_number, **({BESIDE: True} if beside else {})}
+    config = flower.filled(ConfigRecord(), about)
     return Message(RecordDict({ARRAYS: state, CONFIG: config}), node_id, on, ttl=ttl)
+
+
+def is_beside(content: Mapping[str, flower.Record]) -> bool:
+    """Return whether a node is asked to measure what ``evaluation.beside`` names, too."""
+    return bool(read_config(content).get(BESIDE, False))
 
 
 def with_ttl(message: Message, ttl: float) -> Message:

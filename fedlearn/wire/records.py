@@ -26,6 +26,7 @@ INSTRUCTION = "instruction"
 REPORT = "report"
 NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
+BESIDE = "beside"  # in the config of an evaluation
 CLIP = "clip"  # among the settings of a training message, where the clipping norm of nodes changes from round to round
 CHECKSUM = "checksum"
 PARCELS = "parcels"

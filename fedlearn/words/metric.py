@@ -122,6 +122,11 @@ EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is
 TEST_EXAMPLES, BEFORE, AFTER = "test_examples", "before", "after"
 """Keys of a node's own measurements: number of examples; of the state before, and after, the node's training."""
 
+GLOBAL, TUNED, ALONE = "global", "tuned", "alone"
+BESIDE = (GLOBAL, TUNED, ALONE)
+"""Keys of what a node measures beside the model that it uses (``evaluation.beside``): the state that all have, its own
+model after some more passes over its examples, and a model that took the same steps alone."""
+
 
 VIRTUAL_SECONDS = Metric("virtual_seconds", "virtual time", unit="s", note="since the run began", low=0)
 
