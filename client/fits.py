@@ -24,6 +24,7 @@ from client.discretion import is_private
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalFit, LocalTask
 from client.memory import NodeMemory
+from fedlearn.attacks import attack_of
 from fedlearn.config import RunConfig, per_run
 from fedlearn.data.base import Examples
 from fedlearn.models.beside import Beside
@@ -224,6 +225,8 @@ def why_not_stacked(config: RunConfig) -> str:
         return "each node trains a model of its own"
     if config.client.mods:
         return "client.mods may change what a node is given to learn"
+    if (attack := attack_of(config)) is not None and attack.poisons:
+        return "attackers learn from examples of their own making"
     if config.training.personal:
         return "each node has personal layers of its own"
     return fits_of(config).why_not_stacked(loaded(config)[0].train)

@@ -129,8 +129,9 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return CODE_NOT_ALLOWED
     may_be_private = is_known_as_private or name not in MODELS
     if may_be_private:
-        if config.compression.codec != NO_CODEC or config.compression.downlink != NO_CODEC:
-            return CODE_NOT_ALLOWED
+        is_coded_down = config.compression.downlink != NO_CODEC
+        if config.compression.codec != NO_CODEC or (is_coded_down and not config.protects_records):
+            return CODE_NOT_ALLOWED  # a state that is trained in steps may come coded: a server may send any
         if privacy.noise == "seeded" and not policy.seeded_noise:
             return NOISE_NOT_SECURE
         if privacy.public_sizes and not policy.public_sizes:

@@ -30,6 +30,8 @@ from fedlearn.words.gains import columns_on_nodes
 from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.node import NodeTraits, NodeTrial
+from server.anchors import expected, metrics_of_anchors, rest_of_anchors
+from server.attackers import attack_metrics, attack_notice, check_attack, check_attack_parcels
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import (
@@ -146,24 +148,26 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
     traits, of_batches = check_private(config, traits, strategy, is_virtual=exchange.is_virtual)
+    check_attack(config, traits, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    beside = (*apart_metrics(config, of_model), *columns_of(config))
+    beside = (
+        *apart_metrics(config, of_model),
+        *columns_of(config),
+        *attack_metrics(config),
+        *metrics_of_anchors(config),
+    )
     added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
     check_beside(config, is_virtual=exchange.is_virtual)
     asked = config.evaluation
     columns = with_columns(of_model, added, on_nodes=bool(asked.nodes), kinds=asked.kinds)
     who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
-    notes = (
-        note_of(config),
-        of_batches,
-        cost_of_initial(config, columns),
-        check_stopping(config, columns, strategy, **who),
-    )
+    stops = check_stopping(config, columns, strategy, **who)
+    notes = (note_of(config), of_batches, attack_notice(config), cost_of_initial(config, columns), stops)
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
@@ -182,7 +186,7 @@ def _begun_or_resumed(
         NodePrivacy.of(config, store.memory)  # refuses rounds that cost more than the budget
         _check_rounds(config, store, folder)
         folder.write_settings(config)
-        strategy.remember(remember(selector, draws.remember(rest_of_noise(rest_of(store.memory)))))
+        strategy.remember(remember(selector, draws.remember(rest_of_anchors(rest_of_noise(rest_of(store.memory))))))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
     else:
@@ -193,6 +197,7 @@ def _begun_or_resumed(
         state = exchange.ask(initial_state)
         check_parcels(strategy, state, personal=config.training.personal)
         check_arrays(config, strategy, state)
+        check_attack_parcels(config, list(strategy.answers(state)))
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
@@ -203,7 +208,7 @@ def _begun_or_resumed(
     folder.write_spec(traits.spec)
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
-    return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
+    return store, tuple(filter(None, (*tried.notes, secure_notice(config), expected(config, store.state))))
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:

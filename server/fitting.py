@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from fedlearn import wire
-from fedlearn.compression import load_codec, load_downlink
+from fedlearn.compression import Codec, load_anchor, load_codec, load_downlink
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import LOCAL, NONE
 from fedlearn.flower.mods import load_mods
@@ -223,11 +223,29 @@ def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:
             "compression.downlink", config.compression.downlink,
             f"it cannot send the state of model {config.model.name!r}: use 'identity'",
         )  # fmt: skip
-    if codec.needs_change or codec.keeps_residual or codec.emits(kind) is not kind:
+    has_anchor = load_anchor(config.compression) is not None
+    if has_anchor:
+        _check_anchor(config, codec)
+    elif codec.needs_change or codec.keeps_residual or codec.emits(kind) is not kind:
         raise SettingError(
             "compression.downlink", config.compression.downlink,
             "nodes need the whole state, not a change of one that they may not have: use a chain in which no stage "
-            "leaves entries out, keeps a residual, or wants the change",
+            "leaves entries out, keeps a residual, or wants the change; or put an anchor before it: anchor:50,eden",
+        )  # fmt: skip
+
+
+def _check_anchor(config: RunConfig, codec: Codec) -> None:
+    """Refuse weights, which would bring the error of the way down into the state, and a residual, which nodes lack."""
+    if config.sends != "update":
+        raise SettingError(
+            "compression.send", config.compression.send,
+            "the server keeps the exact state, and nodes train from a decoded one: what they add to it is their "
+            f"change; with compression.downlink = {config.compression.downlink!r} use 'update'",
+        )  # fmt: skip
+    if codec.keeps_residual:
+        raise SettingError(
+            "compression.downlink", config.compression.downlink,
+            "the corrections of two rounds are not added up, so none owes another one anything: leave 'residual' out",
         )  # fmt: skip
 
 

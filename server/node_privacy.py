@@ -157,7 +157,7 @@ class NodePrivacy:
         study, plan = self.plan.study, self.plan
         assert study is not None
         promise = study.guarantee(self._as_if[rounds - 1] if rounds else 0.0, plan.delta, plan.guarantee.trust)
-        return {"population": study.nodes, "cohort": study.cohort, "epsilon": promise.epsilon, "words": str(promise)}
+        return {"population": study.nodes, "cohort": study.cohort, EPSILON.name: promise.epsilon, "words": str(promise)}
 
     def in_words(self, rounds: int) -> str:
         """Return what the run protects after so many rounds, and against whom."""

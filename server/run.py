@@ -19,6 +19,7 @@ from fedlearn.words.cohort import Member
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.spread import Spread
 from fedlearn.words.state import State, UpdateKind
+from server.anchors import Anchors
 from server.confusions import Confusions
 from server.draws import Draws
 from server.exchange import Exchange
@@ -89,6 +90,7 @@ class ServerRun:
         self.notes = notes
         self.has_own_rate = has_own_rate
         self.protection = NodePrivacy.of(config, store.memory)
+        self.anchors = Anchors.of(config, store.state, store.memory)
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind

@@ -8,6 +8,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from client.counted import undo
 from client.discretion import Withheld, is_private, log, said_of
+from client.downlink import kept_anchor
 from client.fits import learner_of
 from client.guards import guarded
 from client.ledger import NodeBudget
@@ -33,6 +34,7 @@ def ready(visit: Visit) -> Message:
             visit.status.keep(visit.context, active=False)
             why_not = _why_not(visit) or unsent_why_not(visit)  # last: else it told reasons apart
             keys = keys_of(visit) if visit.config.is_secure and not why_not else b""
+            anchor = "" if why_not else kept_anchor(visit)
     except Withheld as refusal:
         if not visit.is_real:
             raise
@@ -40,7 +42,7 @@ def ready(visit: Visit) -> Message:
     word = said_of(visit, why_not)
     if word != why_not:
         log.error("said to the server %r: %s", word, why_not)
-    return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word, keys=keys)
+    return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word, keys=keys, anchor=anchor)
 
 
 def unsent(visit: Visit) -> Message:

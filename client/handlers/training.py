@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 from flwr.app import Message, RecordDict
 
 from client.answer import Answer, report
 from client.apart import is_apart, kept_apart, own_state
+from client.attacking import lied, poisoned
 from client.beside import train_alone
 from client.counted import undo_from
 from client.discretion import is_private
@@ -46,7 +48,7 @@ def train(visit: Visit, fit: LocalFit | None = None) -> Message:
         with visit.active():
             try:
                 answer = with_mods(visit, sent, lambda state, content: _learned(visit, state, content, fit))
-                reply = answer if isinstance(answer, Message) else report(visit, answer, state=sent)
+                reply = answer if isinstance(answer, Message) else report(visit, lied(visit, answer, sent), state=sent)
                 count_participation(visit)
                 fits_of(visit.config).put_back()  # now that no array of the report is the learner's
                 return reply
@@ -75,8 +77,11 @@ def task_of(visit: Visit, content: RecordDict) -> LocalTask:
     undo_from(visit.memory, visit.instruction.round_number)
     rows, passes = examples_of(visit), visit.config.training.passes
     limits = (round(passes * len(rows)) if passes else None, wire.most_examples(content))
+    train = training_set(visit)
+    if (lies := poisoned(visit, train, rows)) is not None:
+        train, rows = lies, np.arange(len(lies))
     return LocalTask(
-        train=training_set(visit),
+        train=train,
         indices=rows,
         seed=visit.config.seed,
         round_number=visit.instruction.round_number,

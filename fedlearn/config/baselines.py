@@ -11,6 +11,7 @@ from typing import Any
 
 from fedlearn.config.fields import Settings
 from fedlearn.config.schema import RunConfig
+from fedlearn.config.tables.attack import AttackSettings
 from fedlearn.config.tables.learning import ClientSettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
 from fedlearn.config.tables.running import DeviceSettings
@@ -25,6 +26,7 @@ PLAIN: dict[str, Settings] = {
     "gate": GateSettings(max_ratio=0, max_share=1),  # no report is another node's to judge
     "devices": DeviceSettings(),
     "secure": SecureSettings(),
+    "attack": AttackSettings(),
 }
 """Tables of which a baseline takes nothing: what lies between nodes and server."""
 

@@ -6,6 +6,7 @@ from fedlearn.wire.messages import (
     evaluation,
     is_beside,
     most_examples,
+    read_anchor,
     read_clip,
     read_config,
     read_instruction,
@@ -21,6 +22,7 @@ from fedlearn.wire.messages import (
     with_ttl,
 )
 from fedlearn.wire.records import (
+    ANCHOR,
     ARRAYS,
     CHECKSUM,
     CLIP,
@@ -73,6 +75,7 @@ from fedlearn.wire.secure import (
 from fedlearn.wire.sizes import bytes_of, bytes_of_all, bytes_of_each
 
 __all__ = [
+    "ANCHOR",
     "ANSWER",
     "ARRAYS",
     "BOX",
@@ -115,6 +118,7 @@ __all__ = [
     "parcels_record",
     "plain_report",
     "put_aside",
+    "read_anchor",
     "read_at",
     "read_clip",
     "read_config",

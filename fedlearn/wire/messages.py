@@ -27,6 +27,7 @@ from fedlearn.wire.records import (
     BESIDE,
     CLIP,
     CONFIG,
+    DOWNLINK,
     INSTRUCTION,
     PARCELS,
     READY_QUERY,
@@ -42,6 +43,8 @@ from fedlearn.wire.records import (
 from fedlearn.words.cohort import Instruction
 from fedlearn.words.errors import Refused, said
 from fedlearn.words.state import State
+
+LONGEST_NAME = 64  # characters of the name of an anchor; ours have a third
 
 
 def ready_query(
@@ -69,15 +72,20 @@ def wanted_unsent(content: Mapping[str, flower.Record]) -> str:
     return str(read_config(content).get(UNSENT, ""))
 
 
-def ready_answer(query: Message, *, partition_id: int, why_not: str = "", keys: bytes = b"") -> Message:
+def ready_answer(
+    query: Message, *, partition_id: int, why_not: str = "", keys: bytes = b"", anchor: str = ""
+) -> Message:
     """Return a node's answer to a ready query: that the node is ready, or why it is not.
 
     Parameters
     ----------
     keys
         The node's keys for a secure sum; empty without one.
+    anchor
+        The name of the anchor that the node keeps; empty without one.
     """
-    said = {"partition_id": partition_id, "why_not": why_not} | ({"keys": keys} if keys else {})
+    said: dict[str, int | str | bytes] = {"partition_id": partition_id, "why_not": why_not}
+    said |= ({"keys": keys} if keys else {}) | ({"anchor": anchor} if anchor else {})
     return Message(flower.filled(RecordDict(), {CONFIG: flower.filled(ConfigRecord(), said)}), reply_to=query)
 
 
@@ -102,6 +110,12 @@ def read_keys(reply: Message) -> bytes:
     """Return the keys in the answer of a node that is ready; empty where it has sent none."""
     keys = reply.content[CONFIG].get("keys", b"")
     return keys if isinstance(keys, bytes) else b""
+
+
+def read_anchor(reply: Message) -> str:
+    """Return the name of the anchor that a ready node says it keeps; empty where it has said none."""
+    anchor = reply.content[CONFIG].get("anchor", "")
+    return anchor if isinstance(anchor, str) and len(anchor) <= LONGEST_NAME else ""
 
 
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
@@ -171,7 +185,7 @@ def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
 
 def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``; empty if there are none."""
-    ours = (INSTRUCTION, PARCELS, WORK, SECURE)
+    ours = (INSTRUCTION, PARCELS, WORK, SECURE, DOWNLINK)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
 
