@@ -64,7 +64,7 @@ def test_a_node_that_has_not_trained_has_no_model_alone_and_is_not_compared(undi
     assert not run.events_of("evaluation-refused")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_resumed_run_has_the_numbers_of_one_that_was_never_stopped(undisturbed, execute):
     stopped = execute({**PART, "rounds.total": 1}, engine="inline")
     again = execute(PART, engine="inline", out=stopped.folder)
@@ -72,7 +72,7 @@ def test_a_resumed_run_has_the_numbers_of_one_that_was_never_stopped(undisturbed
     assert again.sha == undisturbed(PART).sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_personal_layers_are_in_what_the_node_uses_and_tunes_and_not_in_what_all_have(undisturbed):
     common = {**BESIDE, "model.name": "cnn", "training.lr": 0.02, "rounds.total": 3}
     rows = read_nodes(undisturbed({**common, "strategy.name": "fedper"}).folder)[-6:]

@@ -41,7 +41,7 @@ def test_every_command_of_its_readme_runs(shell, tmp_path):
     assert not [path for path in project.rglob("*") if "NAME" in path.name or path.suffix == ".txt"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_command_of_an_algorithms_readme_runs(shell, tmp_path):
     assert "cd my-rule\npython -m pytest\nfedlearn sweep table.toml" in shell("fedlearn new --algorithm my-rule")
     project = tmp_path / "my-rule"

@@ -16,7 +16,13 @@ from fedlearn.words.cohort import Instruction
 from fedlearn.words.state import is_same
 from tests.unit.client.test_node import context
 
-ASKED = {"model.name": "linear", "evaluation.nodes": 4, "evaluation.beside": "alone"}
+ASKED = {
+    "model.name": "linear",
+    "data.dataset": "digits",
+    "training.local_epochs": 1,
+    "evaluation.nodes": 4,
+    "evaluation.beside": "alone",
+}
 
 
 def asked(round_number, settings, memory=None):

@@ -76,7 +76,7 @@ def test_a_grid_with_another_key_is_refused(tmp_path):
         Grid.from_file(file)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_table_is_tuned_run_and_not_run_again_with_a_guest_beside(tmp_path, monkeypatch, capsys):
     (tmp_path / "lab.py").write_text(
         "from fedlearn.strategies.fedavg import FedAvg\n\n\nclass Mine(FedAvg):\n    pass\n"
