@@ -59,8 +59,11 @@ class NodePrivacy:
 
     @classmethod
     def of(cls, config: RunConfig, memory: Memory) -> NodePrivacy | None:
-        """Return the noise of a run; None of a run that protects no nodes."""
-        return cls(config, memory) if config.protects_nodes else None
+        """Return the noise of a run; None of a run that protects no nodes, or whose nodes add their own."""
+        if config.nodes_add_noise and NOISE in memory:
+            why = "the run was begun with noise that the server adds: begin another run"
+            raise SettingError("privacy.trust", config.privacy.trust, why)
+        return cls(config, memory) if config.protects_nodes and not config.nodes_add_noise else None
 
     def memory(self) -> dict[str, Array]:
         """Return the arrays of the checkpoint: the noise that the run began with."""
@@ -116,8 +119,8 @@ class NodePrivacy:
 
 
 def columns_of(config: RunConfig) -> tuple[Metric, ...]:
-    """Return the columns that the table of rounds has of a run that protects nodes; none of any other."""
-    if not config.protects_nodes:
+    """Return the columns that the table of rounds has of noise on sums of nodes; none of any other run."""
+    if not config.protects_nodes or config.nodes_add_noise:
         return ()
     from fedlearn.privacy.nodes import NodePlan
 
