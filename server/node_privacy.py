@@ -23,7 +23,7 @@ from fedlearn.privacy.mechanisms import gaussian
 from fedlearn.privacy.noise import Noise
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import EPSILON, Measured, Metric
-from fedlearn.words.state import Array, State
+from fedlearn.words.state import Array, State, layout_of
 from strategies.base import RoundStrategy
 from strategies.masked_mean import Float64, MaskedSum
 
@@ -141,7 +141,10 @@ def _summed(total: MaskedSum, name: str) -> Float64:
 
 
 def check_arrays(config: RunConfig, strategy: RoundStrategy[Any], state: State) -> None:
-    """Refuse a state with whole numbers, for which neither clipping nor noise is made, and answers beside the state."""
+    """Refuse a state with whole numbers, for which neither clipping nor noise is made, and answers beside the state.
+
+    Refuse a grid of distributed noise that is too coarse for so many entries.
+    """
     if config.protects_nodes and (asked := list(strategy.answers(state))):
         raise SettingError(
             "strategy.name", config.strategy.name,
@@ -154,3 +157,7 @@ def check_arrays(config: RunConfig, strategy: RoundStrategy[Any], state: State) 
             f"parameter {names[0]!r} holds whole numbers, which would leave without noise: take layers without such "
             "buffers, as GroupNorm in place of BatchNorm",
         )  # fmt: skip
+    if config.nodes_add_noise and config.privacy.trust == "distributed":
+        from fedlearn.secure.noisy import NoisyChanges
+
+        NoisyChanges.of(config, layout_of(state))
