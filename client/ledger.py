@@ -47,6 +47,9 @@ MATTERS = {"clients", "seed", "data", "model", "training", "privacy"}
 OF_RECORDS = ("protects", "delta", "clip", "noise_multiplier", "records", "participations")
 """The settings of ``privacy`` that pure epsilon knows nothing of."""
 
+OF_NODES = ("separation", "clip_quantile", "population", "population_cohort")
+"""The settings of ``privacy`` that no ledger knows of: they are of runs that protect nodes."""
+
 
 class InMemory:
     """The storage of a ledger that is a part of a node's memory.
@@ -186,9 +189,9 @@ def run_of(config: RunConfig) -> str:
     plain = config.model_dump(mode="json", include=matters)
     if config.protects_records or config.nodes_add_noise:
         plain["fits"] = config.privacy.participations or config.rounds.total  # for which noise is calibrated
-    else:  # the digests of runs that were begun before there were these settings
-        for name in OF_RECORDS:
-            del plain["privacy"][name]
+    later = OF_NODES if config.protects_records else OF_RECORDS + OF_NODES
+    for name in later:  # the digests of runs that were begun before there were these settings
+        del plain["privacy"][name]
     del plain["data"]["notice"]
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -11,8 +11,9 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``noise-not-secure`` | noise would be seeded | yes |
 | ``sizes-not-public`` | the number of records would be published | yes |
 | ``trust-not-allowed`` | noise would be distributed, and no secure sum among listed peers hides this share | yes |
-| ``no-memory-folder`` | the run has personal layers, and the node no folder in which it could keep its own | yes |
+| ``no-memory-folder`` | the run needs what a node keeps (personal layers, its last round), and it has no folder | yes |
 | ``sums-not-masked`` | the owner lists peers: the node takes part in secure sums alone | yes |
+| ``sets-not-remembered`` | sums would be exact, and the node lists no peers or has no ledger | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
 | ``data-not-allowed`` | the data lie outside of the node's data folder, or options would let rows be counted | |
 | ``epsilon-too-large`` | a run may not spend so much | |
@@ -40,6 +41,7 @@ from typing import Any
 from flwr.app import MessageType
 
 from client.peers import colluders_of, lists_peers
+from client.sets import may_sum_exactly, sums_exactly
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
@@ -64,6 +66,7 @@ SIZES_NOT_PUBLIC = "sizes-not-public"
 TRUST_NOT_ALLOWED = "trust-not-allowed"
 NO_MEMORY = "no-memory-folder"
 SUMS_NOT_MASKED = "sums-not-masked"
+SETS_NOT_REMEMBERED = "sets-not-remembered"
 NOT_IN_THESE_HOURS = "not-in-these-hours"
 NOT_MEASURED = "private-model"
 NOT_ENOUGH = "not-enough-records"
@@ -83,11 +86,14 @@ def refused(visit: Visit) -> str:
     """
     if visit.config.privacy.trust == "distributed" and visit.is_real and not _hides_its_share(visit):
         return TRUST_NOT_ALLOWED
-    if visit.config.training.personal and visit.is_real and not visit.context.node_config.get("memory"):
+    must_keep = bool(visit.config.training.personal) or visit.config.separates_nodes
+    if must_keep and visit.is_real and not visit.context.node_config.get("memory"):
         return NO_MEMORY
     kind = visit.message.metadata.message_type
     if lists_peers(visit) and (visit.config.secure.sums != "masked" or kind == MessageType.EVALUATE):
         return SUMS_NOT_MASKED
+    if visit.is_real and sums_exactly(visit.config) and not may_sum_exactly(visit):
+        return SETS_NOT_REMEMBERED
     policy, reason = None, ""
     if visit.context.node_config.get("ledger"):
         try:
@@ -123,8 +129,9 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return CODE_NOT_ALLOWED
     may_be_private = is_known_as_private or name not in MODELS
     if may_be_private:
-        if config.compression.codec != NO_CODEC or config.compression.downlink != NO_CODEC:
-            return CODE_NOT_ALLOWED
+        is_coded_down = config.compression.downlink != NO_CODEC
+        if config.compression.codec != NO_CODEC or (is_coded_down and not config.protects_records):
+            return CODE_NOT_ALLOWED  # a state that is trained in steps may come coded: a server may send any
         if privacy.noise == "seeded" and not policy.seeded_noise:
             return NOISE_NOT_SECURE
         if privacy.public_sizes and not policy.public_sizes:

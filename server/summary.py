@@ -19,6 +19,7 @@ from fedlearn.runs.usage import memory_bytes
 from fedlearn.words.metric import VIRTUAL_SECONDS
 from fedlearn.words.metrics import COUNTS_IN
 from fedlearn.words.state import Layout, State
+from server.attackers import attack_results
 from server.run import ServerRun
 from server.secure import summed_in
 from server.spending import assumed, neighbors_of, noise_of_nodes, notices_of, promised, spent_by_partition, trust_of
@@ -42,6 +43,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "model": config.model.name,
             **({"initial": config.model.initial_sha256} if config.model.initial else {}),
             **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
+            **attack_results(config),
             **_scores(history),
             **_on_nodes(history),
             **_privacy(run),

@@ -232,7 +232,11 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
 
 def initial_state(settings: Mapping[str, Any], state: State) -> State:
     """Return the state before round 1; the argument `state` makes no difference."""
-    config = from_flower(settings)
+    return first_state(from_flower(settings))
+
+
+def first_state(config: RunConfig) -> State:
+    """Return the state before round 1, the same in each process."""
     model = loaded(config)[1]
     first = model.initial_state(seed=config.seed)
     if not config.model.initial:

@@ -126,7 +126,7 @@ QUICK = ("far in the parameter without a dimension", "half of a share", "local c
 
 
 def quick_or_slow(names):
-    return [pytest.param(each, marks=() if each in QUICK else pytest.mark.slow) for each in names]
+    return [pytest.param(each, marks=() if each in QUICK else pytest.mark.long) for each in names]
 
 
 @BOTH
@@ -139,7 +139,7 @@ def test_whatever_a_node_has_learned_it_loses_the_claim_at_most(execute, monkeyp
         assert share > 0.999
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_with_the_fewest_reports_of_a_sum_the_account_is_tight(execute, monkeypatch):
     settings = {**SHARED, "rounds.quorum": 0.6}  # four of six, and four come
     share, why = Audit(execute, monkeypatch, settings, {4, 5}).share(FAR)
@@ -201,7 +201,7 @@ def test_planted_mistakes_are_found(execute, monkeypatch, mistake):
 
 
 @pytest.mark.parametrize(
-    "settings", [SHARED, pytest.param(LOCAL, marks=pytest.mark.slow)], ids=["distributed", "local"]
+    "settings", [SHARED, pytest.param(LOCAL, marks=pytest.mark.long)], ids=["distributed", "local"]
 )
 def test_the_same_bytes_on_all_engines(execute, undisturbed, settings):
     reference = undisturbed(settings)
@@ -219,7 +219,7 @@ def test_masks_change_no_byte_and_a_lost_node_spoils_nothing(execute, undisturbe
     assert execute({**SHARED, "secure.sums": "unmasked"}, engine="inline").sha == masked.sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @BOTH
 def test_killed_in_the_middle_of_a_round_it_resumes_to_the_same_noise(in_the_middle, execute, undisturbed, settings):
     slow = {**settings, "model.name": "faulty:model"}

@@ -11,6 +11,7 @@ from fedlearn.config.marks import AlsoCalled, Flag, Panel, ReadBy, ReadIf
 
 PROTECTING = ReadIf("privacy.protects", ("nodes", "records"))
 OF_RECORDS = ReadIf("privacy.protects", ("records",))
+OF_NODES = ReadIf("privacy.protects", ("nodes",))
 
 
 class PrivacySettings(Settings):
@@ -50,6 +51,32 @@ class PrivacySettings(Settings):
         description=(
             "Standard deviation of the noise / clip. 0: the smallest that keeps to epsilon and delta over all "
             "rounds, or steps, of the run."
+        ),
+    )
+    clip_quantile: Annotated[float, Field(ge=0, lt=1), AlsoCalled({"target_unclipped_quantile"}), OF_NODES] = Field(
+        default=0.0,
+        description=(
+            "Share of the nodes whose change is to be within the clipping norm, which follows it from round to round, "
+            "beginning with privacy.clip; what it learns is paid for by the same noise. 0: the norm is fixed."
+        ),
+    )
+    population: Annotated[int, Field(ge=0), OF_NODES] = Field(
+        default=0,
+        description=(
+            "For studies, in simulations: the noise is that of a population of so many nodes, these a few of them. "
+            "Results say 'as if of' it, and what is left for these nodes. 0: the noise is for these nodes."
+        ),
+    )
+    population_cohort: Annotated[int, Field(ge=0), AlsoCalled({"noise_cohort_size"}), OF_NODES] = Field(
+        default=0,
+        description="Nodes of the population in a round; 0: the share of it that rounds.cohort is of clients.",
+    )
+    separation: Annotated[int, Field(ge=1), AlsoCalled({"min_separation"}), OF_NODES] = Field(
+        default=1,
+        description=(
+            "Fewest rounds from one participation of a node to its next, which its own memory enforces. Above 1 the "
+            "noise of rounds is correlated (banded matrix factorization): less of it adds up in the model, without any "
+            "assumption on sampling. fedlearn plan says which separation pays."
         ),
     )
     records: Annotated[int, Field(ge=0), AlsoCalled({"n_declared"}), OF_RECORDS] = Field(

@@ -7,12 +7,14 @@ draws: their noise is independent.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.adaptive_clip import AdaptiveClip
 from fedlearn.privacy.audit.cases import AuditCase, Release
 from fedlearn.privacy.factorization.banded import square_root
 from fedlearn.privacy.factorization.noise import CorrelatedNoise
@@ -98,6 +100,34 @@ def _correlated(rounds: tuple[int, ...]) -> Release:
     return draw
 
 
+def _resumed(value: float, *, keeps_rows: bool) -> Release:
+    """Return the function that draws two rounds' answers, the second one three times, after kills.
+
+    A run that keeps the row of a round that was told repeats its answer; one that draws it again tells the sum thrice.
+    """
+
+    def draw(draws: int, noise: Noise) -> NDArray[Any]:
+        state = CorrelatedNoise(square_root(2, 2), 2, clip=1.0, noise_multiplier=1.0)
+        first = state.added(np.zeros(draws), state.draw(draws, noise))
+        rows = [replace(state).draw(draws, noise) for _ in range(1 if keeps_rows else 3)]
+        second = [state.added(np.full(draws, value), row) for row in rows]
+        return np.stack([first, np.mean(second, axis=0)], axis=1) @ state.factorization.matrix().T
+
+    return draw
+
+
+def _within(is_there: bool, *, is_exact: bool = False) -> Release:
+    """Return the function that draws the sum of one node's change and of whether it was within the clipping norm."""
+    steps = AdaptiveClip(0.5, noise_multiplier=1.0, expected=20, first=1.0)
+    vector = steps.joined(np.array([1.0]), 0.5, 1.0) if is_there else np.zeros(2)
+
+    def draw(draws: int, noise: Noise) -> NDArray[Any]:
+        noisy = gaussian(np.tile(vector, (draws, 1)), clip=1.0, noise_multiplier=1.0, noise=noise)
+        return np.where([False, is_exact], vector, noisy)
+
+    return draw
+
+
 def _case(claimed: GaussianRounds, first: Release, second: Release) -> AuditCase:
     return AuditCase(claimed, first, second, delta=DELTA)
 
@@ -115,7 +145,9 @@ GAUSSIAN_CASES: dict[str, AuditCase] = {
     "noisy mean, divided by the expected number": _case(
         ONE, _divided([-1.0, -1.0], expected=3), _divided([-1.0, -1.0, -1.0], expected=3)
     ),
+    "a change and whether it was within the clipping norm": _case(ONE, _within(True), _within(False)),
     "correlated noise, all turns of a unit": _case(ONE, _correlated((0, 3, 6)), _correlated(())),
+    "correlated noise, a round told again": _case(ONE, _resumed(1.0, keeps_rows=True), _resumed(0.0, keeps_rows=True)),
 }
 
 GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
@@ -134,6 +166,15 @@ GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
     ),
     "planted: divided by those who came": _case(
         ONE, _divided([-1.0, -1.0], expected=None), _divided([-1.0, -1.0, 1.0], expected=None)
+    ),
+    "planted: the number within the clipping norm without noise": _case(
+        ONE, _within(True, is_exact=True), _within(False, is_exact=True)
+    ),
+    "planted: noise of a study accounted as of these nodes": _case(
+        ONE, _one([0.0], noise_multiplier=0.2), _one([1.0], noise_multiplier=0.2)
+    ),
+    "planted: a row of noise drawn again after a kill": _case(
+        ONE, _resumed(1.0, keeps_rows=False), _resumed(0.0, keeps_rows=False)
     ),
     "planted: turns closer than the separation": _case(ONE, _correlated((0, 1, 2, 3, 4, 5, 6)), _correlated(())),
 }

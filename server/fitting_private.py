@@ -1,4 +1,4 @@
-"""What a run that protects nodes can have, refused before round 1 where it cannot."""
+"""Settings that do not go with private learners or protected nodes, refused before round 1."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fedlearn.models.loaded import Traits
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import UpdateKind
 from server.secure import AVERAGE
-from server.selectors import POISSON
+from server.selectors import POISSON, SELECTORS
 from strategies.base import RoundStrategy
 
 BATCHES = "training.clip_norm clips batches, and bounds no node: privacy.clip does"
 Want = tuple[str, object, bool, str]
 
 
-def check_nodes(
+def check_private(
     config: RunConfig, traits: Traits, strategy: RoundStrategy[Any], *, is_virtual: bool
 ) -> tuple[Traits, str]:
-    """Refuse what no account of clipped and noised sums covers.
+    """Refuse what private nodes never say, and what no account of clipped and noised sums covers.
 
     Returns
     -------
@@ -33,11 +33,15 @@ def check_nodes(
     """
     if config.rounds.selector == POISSON:
         _check(_poisson(config, is_virtual=is_virtual), "with rounds.selector = 'poisson' ")
+    _check(_losses(config, traits), "")
     if not config.protects_nodes:
         return traits, ""
     _check(_wants(config, traits, strategy), "with privacy.protects = 'nodes' ")
+    _check(_study(config, is_virtual=is_virtual), "with privacy.population ")
     of_trust = {"central": _wants_of_central, "local": _wants_of_local, "distributed": _wants_of_distributed}
     _check(of_trust[config.privacy.trust](config, strategy), f"with privacy.trust = {config.privacy.trust!r} ")
+    if config.nodes_add_noise:
+        _check(_of_the_server(config), f"with privacy.trust = {config.privacy.trust!r} ")
     reported = tuple(metric for metric in traits.metrics.reported if config.nodes_add_noise and metric.is_privacy_loss)
     measures_nothing = replace(traits, metrics=replace(traits.metrics, reported=reported))
     return measures_nothing, BATCHES if config.training.clip_norm else ""
@@ -60,8 +64,33 @@ def _poisson(config: RunConfig, *, is_virtual: bool) -> list[Want]:
          "all nodes that are drawn are waited for: use 1"),
         ("rounds.schedule", rounds.schedule, rounds.schedule != "synchronous",
          "rounds are drawn one by one: use 'synchronous'"),
+        ("privacy.separation", config.privacy.separation, config.separates_nodes,
+         "nodes are drawn whether or not they have just taken part: use 'uniform', or a separation of 1"),
         ("privacy.trust", config.privacy.trust, config.privacy.trust == "distributed",
          "a draw may be smaller than the sum that the shares of noise are made for: use 'local'"),
+    ]  # fmt: skip
+
+
+def _study(config: RunConfig, *, is_virtual: bool) -> list[Want]:
+    privacy = config.privacy
+    nodes, cohort, is_study = privacy.population, privacy.population_cohort, privacy.population > 0
+    return [
+        ("privacy.population", nodes, is_study and not is_virtual,
+         "real nodes would get noise that does not protect them: it is for simulations, leave it out"),
+        ("privacy.population", nodes, 0 < nodes < config.clients,
+         f"these {config.clients} nodes are to be some of the population: use at least as many"),
+        ("privacy.population_cohort", cohort, cohort > nodes, "a round has no more nodes than there are: use fewer"),
+        ("privacy.separation", privacy.separation, is_study and config.separates_nodes,
+         "these few nodes cannot wait as those of a population: use 1"),
+    ]  # fmt: skip
+
+
+def _losses(config: RunConfig, traits: Traits) -> list[Want]:
+    name = config.rounds.selector
+    return [
+        ("rounds.selector", name, traits.is_private and SELECTORS.load(name).goes_by_loss,
+         f"selector {name!r} goes by the losses of nodes, and nodes whose model or learner is private report none: use "
+         "'uniform'"),
     ]  # fmt: skip
 
 
@@ -80,6 +109,12 @@ def _wants(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> l
          "a weight by examples would make one node's share larger: use 'uniform'"),
         ("strategy.name", config.strategy.name, bool(strategy.learner),
          "what its nodes send beside the state has no noise: use 'fedavg'"),
+        ("privacy.separation", config.privacy.separation,
+         config.separates_nodes and config.privacy.separation * config.largest_cohort > config.clients,
+         f"{config.largest_cohort} of {config.clients} nodes a round: while others wait no cohort is left: use at most "
+         f"{config.clients // config.largest_cohort}, or a smaller rounds.cohort"),
+        ("privacy.clip_quantile", config.privacy.clip_quantile, config.adapts_clip and config.separates_nodes,
+         "noise takes away earlier noise of the same clipping norm alone: use 0"),
         ("rounds.selector", rounds.selector, rounds.selector not in ("uniform", POISSON),
          "others go by what nodes report: use 'uniform', or 'poisson' in a simulation"),
         ("rounds.schedule", rounds.schedule, rounds.schedule != "synchronous",
@@ -112,6 +147,19 @@ def _wants_of_central(config: RunConfig, strategy: RoundStrategy[Any]) -> list[W
          "the server adds the noise to the sum: use 'off', or privacy.trust = 'distributed'"),
         ("privacy.participations", config.privacy.participations, config.privacy.participations > 0,
          "the server's account counts rounds, whoever takes part: leave it out"),
+    ]  # fmt: skip
+
+
+def _of_the_server(config: RunConfig) -> list[Want]:
+    """Return what the server's noise can have, and noise of nodes cannot."""
+    privacy = config.privacy
+    return [
+        ("privacy.separation", privacy.separation, config.separates_nodes,
+         "only noise that the server adds is correlated: use 1"),
+        ("privacy.clip_quantile", privacy.clip_quantile, config.adapts_clip,
+         "whether a change is within the clipping norm has no noise of a node: use 0"),
+        ("privacy.population", privacy.population, privacy.population > 0,
+         "each node's noise is that of its own promise: leave it out"),
     ]  # fmt: skip
 
 
