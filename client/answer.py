@@ -76,7 +76,8 @@ def report(visit: Visit, answer: Answer, *, state: State) -> Message:
         That the node was sent: with ``send = "update"`` the change against it travels.
     """
     config, instruction = visit.config, visit.instruction
-    if config.protects_nodes:  # one node counts as one, and of all that it has measured one bit has noise
+    is_clipped_here = config.protects_nodes and not config.nodes_add_noise
+    if is_clipped_here:  # one node counts as one, and of all that it has measured one bit has noise
         answer = answer._replace(parcels={}, others={wire.METRICS: wire.metrics_record({}, 1)})
     if config.is_secure:
         return masked_report(visit, answer.arrays, answer.others[wire.METRICS], state=state)
@@ -84,7 +85,7 @@ def report(visit: Visit, answer: Answer, *, state: State) -> Message:
     arrays = answer.arrays
     if config.sends == "update":
         arrays = {name: difference(array, state[name]) for name, array in arrays.items()}
-    if config.protects_nodes:
+    if is_clipped_here:
         clip = wire.read_clip(visit.content) if config.adapts_clip else config.privacy.clip
         if config.adapts_clip:
             answer = answer._replace(parcels={WITHIN: {WITHIN: within(arrays, clip)}})

@@ -105,7 +105,7 @@ def refused(visit: Visit) -> str:
     if reason in REFUSALS:
         return reason
     config = visit.config
-    if kind == MessageType.EVALUATE and (model_spec(config.model.name).is_private or config.protects_records):
+    if kind == MessageType.EVALUATE and (model_spec(config.model.name).is_private or _is_paid(config)):
         return NOT_MEASURED
     return reason or ("" if policy is None or is_in(policy.hours, datetime.now()) else NOT_IN_THESE_HOURS)
 
@@ -122,7 +122,7 @@ def _hides_its_share(visit: Visit) -> bool:
 def beyond(policy: Policy, config: RunConfig) -> str:
     """Return the reason why a server's settings are beyond a policy, public ones first; empty where they are within."""
     name, privacy = config.model.name, config.privacy
-    is_known_as_private = name in MODELS and (MODELS[name].is_private or config.protects_records)
+    is_known_as_private = name in MODELS and (MODELS[name].is_private or _is_paid(config))
     if name not in policy.models and (policy.models or not is_known_as_private):
         return MODEL_NOT_ALLOWED
     if config.training.learner not in ("", DP_SGD) or config.client.mods or names_code(config):
@@ -145,7 +145,12 @@ def beyond(policy: Policy, config: RunConfig) -> str:
     loss = largest_loss(privacy.epsilon, privacy)
     if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon):
         return EPSILON_TOO_LARGE
-    return DELTA_TOO_LARGE if config.protects_records and privacy.delta > policy.delta else ""
+    return DELTA_TOO_LARGE if _is_paid(config) and privacy.delta > policy.delta else ""
+
+
+def _is_paid(config: RunConfig) -> bool:
+    """Return whether a network's training is paid for from the ledger, by Gaussian noise."""
+    return config.protects_records or config.nodes_add_noise
 
 
 def is_in(hours: str, now: datetime) -> bool:

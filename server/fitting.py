@@ -250,8 +250,13 @@ def _check_anchor(config: RunConfig, codec: Codec) -> None:
 
 
 def check_trust(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse distributed noise where nothing hides what one node sends, but for studies with seeded noise."""
-    if config.privacy.trust != "distributed" or not model_spec(config.model.name).sums:
+    """Refuse distributed noise where nothing hides what one node sends, but for studies with seeded noise.
+
+    Refuse noise of the server's where nodes are not what it protects.
+    """
+    if config.privacy.trust == "central" and not config.protects_nodes:
+        raise SettingError("privacy.trust", "central", "it is for privacy.protects = 'nodes': use 'local'")
+    if config.privacy.trust != "distributed" or not (config.nodes_add_noise or model_spec(config.model.name).sums):
         return
     if config.secure.sums == "masked":
         return

@@ -7,7 +7,9 @@ from typing import Any
 
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import NONE
+from fedlearn.config.schema import DP_SGD
 from fedlearn.folding.steps import steps_of
+from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import UpdateKind
@@ -36,7 +38,12 @@ def check_private(
         return traits, ""
     _check(_wants(config, traits, strategy), "with privacy.protects = 'nodes' ")
     _check(_study(config, is_virtual=is_virtual), "with privacy.population ")
-    measures_nothing = replace(traits, metrics=replace(traits.metrics, reported=()))
+    of_trust = {"central": _wants_of_central, "local": _wants_of_local, "distributed": _wants_of_distributed}
+    _check(of_trust[config.privacy.trust](config, strategy), f"with privacy.trust = {config.privacy.trust!r} ")
+    if config.nodes_add_noise:
+        _check(_of_the_server(config), f"with privacy.trust = {config.privacy.trust!r} ")
+    reported = tuple(metric for metric in traits.metrics.reported if config.nodes_add_noise and metric.is_privacy_loss)
+    measures_nothing = replace(traits, metrics=replace(traits.metrics, reported=reported))
     return measures_nothing, BATCHES if config.training.clip_norm else ""
 
 
@@ -89,23 +96,19 @@ def _losses(config: RunConfig, traits: Traits) -> list[Want]:
 
 def _wants(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> list[Want]:
     """Return (setting, value, whether it is wrong, why) of all that would leave without noise, or lengthen a change."""
-    rounds, name = config.rounds, config.strategy.name
+    rounds = config.rounds
     return [
         ("model.name", config.model.name, traits.update_kind is not UpdateKind.DENSE,
          "changes are clipped, and this model has none: use a torch module"),
-        ("model.name", config.model.name, traits.is_private,
-         "model or learner protects records already: leave privacy.protects out"),
-        ("compression.codec", config.compression.codec, config.compression.codec != "identity", _cost(config)),
-        ("compression.send", config.compression.send, config.sends != "update",
-         "nodes clip and send their change: use 'update'"),
+        ("model.name", config.model.name, model_spec(config.model.name).is_private,
+         "the model protects records already: leave privacy.protects out"),
+        ("training.learner", config.training.learner,
+         config.training.learner == DP_SGD if config.nodes_add_noise else traits.is_private,
+         "the learner protects records already: leave privacy.protects out"),
         ("strategy.weighting", config.strategy.weighting, config.strategy.weighting != "uniform",
          "a weight by examples would make one node's share larger: use 'uniform'"),
-        ("strategy.name", name, strategy.accumulator != AVERAGE or strategy.reads_reports or strategy.reads_all_metrics,
-         f"strategy {name!r} reads each report: use 'fedavg', 'fedavgm' or 'fedadam'"),
-        ("strategy.name", name, bool(strategy.learner),
+        ("strategy.name", config.strategy.name, bool(strategy.learner),
          "what its nodes send beside the state has no noise: use 'fedavg'"),
-        ("strategy.steps", config.strategy.steps, bool(steps_of(config.strategy.steps) or strategy.steps),
-         "a step may lengthen what was clipped: use none"),
         ("privacy.separation", config.privacy.separation,
          config.separates_nodes and config.privacy.separation * config.largest_cohort > config.clients,
          f"{config.largest_cohort} of {config.clients} nodes a round: while others wait no cohort is left: use at most "
@@ -118,7 +121,6 @@ def _wants(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> l
          "a node may be in one sum of a round alone: use 'synchronous'"),
         ("rounds.store_every", rounds.store_every, rounds.store_every > 1,
          "a round that is run again after a kill would be released twice: use 1"),
-        ("secure.sums", config.secure.sums, config.is_secure, "the server adds the noise to the sum: use 'off'"),
         ("evaluation.where", config.evaluation.where, config.evaluation.where == "nodes",
          "what nodes measure has no noise: use 'server' or 'none'"),
         ("evaluation.nodes", config.evaluation.nodes, config.evaluation.nodes > 0,
@@ -127,6 +129,61 @@ def _wants(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> l
          "how much work a node has done has no noise: use false"),
         ("training.baseline", config.training.baseline, config.training.baseline != NONE,
          "a baseline has no sum of nodes: leave it out"),
+    ]  # fmt: skip
+
+
+def _wants_of_central(config: RunConfig, strategy: RoundStrategy[Any]) -> list[Want]:
+    """Return what would change the sum on which the server's noise is, or the account of its rounds."""
+    name = config.strategy.name
+    return [
+        ("compression.codec", config.compression.codec, config.compression.codec != "identity", _cost(config)),
+        ("compression.send", config.compression.send, config.sends != "update",
+         "nodes clip and send their change: use 'update'"),
+        ("strategy.name", name, strategy.accumulator != AVERAGE or strategy.reads_reports or strategy.reads_all_metrics,
+         f"strategy {name!r} reads each report: use 'fedavg', 'fedavgm' or 'fedadam'"),
+        ("strategy.steps", config.strategy.steps, bool(steps_of(config.strategy.steps) or strategy.steps),
+         "a step may lengthen what was clipped: use none"),
+        ("secure.sums", config.secure.sums, config.is_secure,
+         "the server adds the noise to the sum: use 'off', or privacy.trust = 'distributed'"),
+        ("privacy.participations", config.privacy.participations, config.privacy.participations > 0,
+         "the server's account counts rounds, whoever takes part: leave it out"),
+    ]  # fmt: skip
+
+
+def _of_the_server(config: RunConfig) -> list[Want]:
+    """Return what the server's noise can have, and noise of nodes cannot."""
+    privacy = config.privacy
+    return [
+        ("privacy.separation", privacy.separation, config.separates_nodes,
+         "only noise that the server adds is correlated: use 1"),
+        ("privacy.clip_quantile", privacy.clip_quantile, config.adapts_clip,
+         "whether a change is within the clipping norm has no noise of a node: use 0"),
+        ("privacy.population", privacy.population, privacy.population > 0,
+         "each node's noise is that of its own promise: leave it out"),
+    ]  # fmt: skip
+
+
+def _wants_of_local(config: RunConfig, strategy: RoundStrategy[Any]) -> list[Want]:
+    """Return what a report with noise of its own cannot have; all that comes after the noise is post-processing."""
+    return [
+        ("secure.sums", config.secure.sums, config.is_secure,
+         "each report is private by itself: use 'off', or privacy.trust = 'distributed', which takes less noise"),
+        ("privacy.public_sizes", config.privacy.public_sizes, config.privacy.public_sizes,
+         "no node tells its number of records: use false"),
+    ]  # fmt: skip
+
+
+def _wants_of_distributed(config: RunConfig, strategy: RoundStrategy[Any]) -> list[Want]:
+    """Return what a sum with shares of noise cannot have, beside what no secure sum can."""
+    return [
+        ("secure.sums", config.secure.sums, not config.is_secure,
+         "a share of noise hides nothing by itself: use 'masked', or 'unmasked' for a study with seeded noise"),
+        ("secure.weights", config.secure.weights, config.secure.weights != "uniform",
+         "a weight by examples would make one node's share larger: use 'uniform'"),
+        ("client.mods", config.client.mods, bool(config.client.mods),
+         "a mod would find whole numbers with noise in place of the state: use none"),
+        ("privacy.public_sizes", config.privacy.public_sizes, config.privacy.public_sizes,
+         "no node tells its number of records: use false"),
     ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | ``not-finite`` | NaN or infinity among the values |
 | ``wrong-parcels`` | it brings other parcels beside the state than were asked for |
 | ``norm-too-large`` | their L2 norm exceeds ``gate.max_norm``, or that of the change ``gate.max_ratio`` usual ones |
-| ``norm-too-large`` | in runs that protect nodes, the L2 norm of the change exceeds ``privacy.clip`` |
+| ``norm-too-large`` | in runs that protect nodes, the L2 norm of the change exceeds ``privacy.clip`` and local noise |
 | ``share-too-large`` | by its number of examples it would have nearly all of the weight (``gate.max_share``) |
 | ``duplicate`` | the node has already reported in this attempt |
 
@@ -55,7 +55,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from fedlearn import wire
 from fedlearn.compression import load_codec, parcel_codec
 from fedlearn.compression.alike import LIKE_STATE, decode_alike
-from fedlearn.config import from_flower
+from fedlearn.config import RunConfig, from_flower
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.models import model_spec
@@ -68,7 +68,7 @@ from fedlearn.words.cohort import Fate, Member, NodeReport
 from fedlearn.words.errors import Refused, said
 from fedlearn.words.metric import Metric
 from fedlearn.words.seeding import parcel_seed, report_seed
-from fedlearn.words.state import Array, Entries, Sends, State, Update, dense_update
+from fedlearn.words.state import Array, Entries, Layout, Sends, State, Update, dense_update
 from server.limits import Limits
 
 MOST_ARRAYS = 8  # times as many arrays as the state has: what a codec makes of each is far less
@@ -106,6 +106,7 @@ class ReportGate:
         }
         self._beside = None if plan.typical is None else Limits(plan.typical, plan.cohort, config.gate)
         self._downlink = Downlink.of(config, layout=plan.layout)
+        self._longest = _longest(config, self._plan.layout)
         self._seen: set[int] = set()
 
     def check(self, reply: Message, member: Member, sent: RecordDict) -> Verdict:
@@ -195,10 +196,12 @@ class ReportGate:
     def _update(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[Update, float]:
         """Return the sent entries of the state, all finite, and the L2 norm of the change that they make."""
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
-        if self._config.protects_nodes:
+        if self._config.protects_nodes and not self._config.nodes_add_noise:
             self._check_clipped(update, sent)
             return update, 0.0
         norm = norm_of(update, NOTHING if self._sends is Sends.UPDATE else self.state_in(sent))
+        if norm > self._longest:
+            raise Refused("norm-too-large", "the change is longer than privacy.clip and honest noise come to")
         if most := self._limits.max_norm:
             of_values = norm if self._sends is Sends.UPDATE else norm_of(update)
             if of_values > most:
@@ -258,6 +261,15 @@ class ReportGate:
     def _seed_of(self, member: Member) -> int:
         """Return the codec's seed that the node must have used: it cannot choose which entries it sends."""
         return report_seed(self._run_seed, round_number=self._plan.at.round_number, node=member.partition_id)
+
+
+def _longest(config: RunConfig, layout: Layout) -> float:
+    """Return the largest L2 norm of a change with honest local noise; infinite where no such noise is sent as it is."""
+    if not config.nodes_add_noise or config.privacy.trust != "local" or config.compression.codec != "identity":
+        return math.inf
+    from fedlearn.privacy.own_noise import OwnNoise
+
+    return OwnNoise.of(config).largest_norm(sum(spec.size for spec in layout.values()))
 
 
 def norm_of(update: Update, base: State = NOTHING) -> float:

@@ -26,7 +26,7 @@ from fedlearn.privacy.noise import Noise
 from fedlearn.wire import CLIP
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import EPSILON, Measured, Metric
-from fedlearn.words.state import Array, State
+from fedlearn.words.state import Array, State, layout_of
 from server.correlated import CorrelatedRows, matrix_in
 from server.round_clip import ASKED, RoundClip
 from strategies.base import RoundStrategy
@@ -73,8 +73,11 @@ class NodePrivacy:
 
     @classmethod
     def of(cls, config: RunConfig, memory: Memory) -> NodePrivacy | None:
-        """Return the noise of a run; None of a run that protects no nodes."""
-        return cls(config, memory) if config.protects_nodes else None
+        """Return the noise of a run; None of a run that protects no nodes, or whose nodes add their own."""
+        if config.nodes_add_noise and NOISE in memory:
+            why = "the run was begun with noise that the server adds: begin another run"
+            raise SettingError("privacy.trust", config.privacy.trust, why)
+        return cls(config, memory) if config.protects_nodes and not config.nodes_add_noise else None
 
     def memory(self) -> dict[str, Array]:
         """Return the arrays of the checkpoint: the noise that the run began with, and what later noise depends on."""
@@ -175,8 +178,8 @@ class NodePrivacy:
 
 
 def columns_of(config: RunConfig) -> tuple[Metric, ...]:
-    """Return the columns that the table of rounds has of a run that protects nodes; none of any other."""
-    if not config.protects_nodes:
+    """Return the columns that the table of rounds has of noise on sums of nodes; none of any other run."""
+    if not config.protects_nodes or config.nodes_add_noise:
         return ()
     from fedlearn.privacy.nodes import NodePlan
 
@@ -208,7 +211,10 @@ def _summed(total: MaskedSum, name: str) -> Float64:
 
 
 def check_arrays(config: RunConfig, strategy: RoundStrategy[Any], state: State) -> None:
-    """Refuse a state with whole numbers, for which neither clipping nor noise is made, and answers beside the state."""
+    """Refuse a state with whole numbers, for which neither clipping nor noise is made, and answers beside the state.
+
+    Refuse a grid of distributed noise that is too coarse for so many entries.
+    """
     if config.protects_nodes and (asked := list(strategy.answers(state))):
         raise SettingError(
             "strategy.name", config.strategy.name,
@@ -221,3 +227,7 @@ def check_arrays(config: RunConfig, strategy: RoundStrategy[Any], state: State) 
             f"parameter {names[0]!r} holds whole numbers, which would leave without noise: take layers without such "
             "buffers, as GroupNorm in place of BatchNorm",
         )  # fmt: skip
+    if config.nodes_add_noise and config.privacy.trust == "distributed":
+        from fedlearn.secure.noisy import NoisyChanges
+
+        NoisyChanges.of(config, layout_of(state))

@@ -23,6 +23,7 @@ from client.handlers.evaluation import measured
 from client.learners.base import LocalFit, LocalTask
 from client.ledger import NodeBudget
 from client.node import examples_of, training_set
+from client.noised import noised
 from client.participation import check_separated, count_participation
 from client.visit import Visit
 from fedlearn import flower, wire
@@ -96,6 +97,8 @@ def task_of(visit: Visit, content: RecordDict) -> LocalTask:
 def _paid(config: RunConfig, state: State, task: LocalTask) -> LocalFit:
     """Return the fit of a private node, without the metrics that its budget does not pay for."""
     fit = fits_of(config).fit(state, task)
+    if config.nodes_add_noise:
+        return noised(config, state, task, fit)
     loss = loaded(config)[1].metrics.privacy_loss or EPSILON
     spent = {name: value for name, value in fit.metrics.items() if name == loss.name}
     return replace(fit, metrics=spent, num_examples=fit.num_examples if config.privacy.public_sizes else 1)

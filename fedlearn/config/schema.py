@@ -71,8 +71,13 @@ class RunConfig(Settings):
 
     @property
     def protects_nodes(self) -> bool:
-        """Whether nodes clip their change, and the server adds noise to the sum of a round."""
+        """Whether nodes clip their change, and noise is added to it, or to the sum of a round."""
         return self.privacy.protects == "nodes"
+
+    @property
+    def nodes_add_noise(self) -> bool:
+        """Whether nodes are protected by noise that they add themselves, and pay for from their ledgers."""
+        return self.protects_nodes and self.privacy.trust != "central"
 
     @property
     def separates_nodes(self) -> bool:

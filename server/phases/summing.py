@@ -32,6 +32,7 @@ from fedlearn.secure.messages import (
     Unmasked,
     Unmasking,
 )
+from fedlearn.secure.noisy import NoisyChanges
 from fedlearn.secure.question import Question
 from fedlearn.secure.server import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total, fixed_point_of
@@ -80,7 +81,8 @@ class _Attempt:
         self._cohort = {member.partition_id: member for member in selection.cohort}
         self._keys, self._anchors = selection.keys, selection.anchors
         self._metrics = summed_metrics(run.model_metrics)
-        self._whole = whole_numbers_of(run.config, layout_of(run.state)) if run.kind is UpdateKind.SUMS else None
+        has_whole = run.kind is UpdateKind.SUMS or run.config.nodes_add_noise
+        self._whole = whole_numbers_of(run.config, layout_of(run.state)) if has_whole else None
         self._bits = (self._whole or fixed_point_of(run.config)).modulus_bits
         self._is_masked = run.config.secure.sums == "masked"
         self._reporting: Reporting | None = None
@@ -120,7 +122,7 @@ class _Attempt:
         server = SecureServer(self._question, level, members, count=count, bits=self._bits)
         self._sums.append(SumOfNodes(group, server, summands))
 
-    def _summands(self, nodes: Sequence[int]) -> Summands | WholeNumbers:
+    def _summands(self, nodes: Sequence[int]) -> Summands | WholeNumbers | NoisyChanges:
         """Return what these nodes add up."""
         config = self._run.config
         seed = drop_seed(nodes, seed=config.seed, at=self._at)

@@ -23,7 +23,7 @@ class PrivacySettings(Settings):
         default="",
         description=(
             "What the training of a torch module protects. nodes: each node with all its records, by changes that the "
-            "node clips, and noise that a trusted server adds to their sum. records: each record of a node, by "
+            "node clips, and noise (privacy.trust says whose). records: each record of a node, by "
             "gradients of single examples that are clipped, and noise on their sum (DP-SGD; training.learner = "
             "dp-sgd). Empty: nothing; private models protect records by themselves."
         ),
@@ -86,11 +86,11 @@ class PrivacySettings(Settings):
             "from it, and not from how many there are. 0: in a simulation, the training set / clients."
         ),
     )
-    participations: Annotated[int, Field(ge=0), OF_RECORDS] = Field(
+    participations: Annotated[int, Field(ge=0), PROTECTING] = Field(
         default=0,
         description=(
             "Most rounds in which one node takes part, which its ledger enforces: the noise is calibrated for so many. "
-            "0: rounds.total."
+            "0: rounds.total. For noise that nodes add themselves."
         ),
     )
     noise: Literal["auto", "seeded", "secure"] = Field(
@@ -100,12 +100,13 @@ class PrivacySettings(Settings):
             "a simulation, secure elsewhere."
         ),
     )
-    trust: Annotated[Literal["local", "distributed"], ReadBy.SUMS] = Field(
+    trust: Annotated[Literal["central", "local", "distributed"], ReadBy.NOISE] = Field(
         default="local",
         description=(
-            "Of models made of sums, whose noise protects. local: each node's own. distributed: that of all nodes "
-            "together, each adds a share; private only where nobody sees what one node sends, so in a simulation "
-            "only."
+            "Whose noise protects. local: each node's own, on what it sends. distributed: that of all nodes of a sum "
+            "together, each adds a share; private only under secure sums, where nobody sees what one node sends. "
+            "central: the server's, on the sum of the nodes (the default with privacy.protects = nodes, and for "
+            "nothing else)."
         ),
     )
     public_sizes: Annotated[bool, ReadBy.PRIVATE] = Field(

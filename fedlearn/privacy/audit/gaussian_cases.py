@@ -18,7 +18,7 @@ from fedlearn.privacy.adaptive_clip import AdaptiveClip
 from fedlearn.privacy.audit.cases import AuditCase, Release
 from fedlearn.privacy.factorization.banded import square_root
 from fedlearn.privacy.factorization.noise import CorrelatedNoise
-from fedlearn.privacy.mechanisms import gaussian, skellam
+from fedlearn.privacy.mechanisms import gaussian, gaussian_share, skellam
 from fedlearn.privacy.noise import Noise
 
 DELTA = 0.03
@@ -33,12 +33,12 @@ def _one(values: list[float], *, noise_multiplier: float = 1.0) -> Release:
     return draw
 
 
-def _shares(step: int, *, reports: int) -> Release:
+def _shares(step: int, *, reports: int, share: Callable[..., NDArray[Any]] = skellam) -> Release:
     """Return the function that draws sums of reports with a third of the noise each; steps of a grid, 40 a clip."""
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
         sent = [
-            skellam(
+            share(
                 np.full(draws, step if number == 0 else 0), sensitivity=40, noise_multiplier=1.0, shares=3, noise=noise
             )
             for number in range(reports)
@@ -138,6 +138,9 @@ GAUSSIAN_CASES: dict[str, AuditCase] = {
     "gaussian, one number": _case(ONE, _one([0.0]), _one([1.0])),
     "gaussian, a vector": _case(ONE, _one([0.0] * 4), _one([0.5] * 4)),
     "skellam, the sum of all shares": _case(ONE, _shares(0, reports=3), _shares(40, reports=3)),
+    "discrete Gaussian shares, the sum of all": _case(
+        ONE, _shares(0, reports=3, share=gaussian_share), _shares(40, reports=3, share=gaussian_share)
+    ),
     "gaussian rounds, Poisson sampling": _case(SAMPLED, _rounds(1.0, _sampled), _rounds(0.0, _sampled)),
     "noisy mean, divided by the expected number": _case(
         ONE, _divided([-1.0, -1.0], expected=3), _divided([-1.0, -1.0, -1.0], expected=3)
@@ -153,6 +156,9 @@ GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
     ),
     "planted: clipped parameter by parameter": _case(ONE, _one([0.0] * 4), _one([1.0] * 4)),
     "planted: two of three shares do not come": _case(ONE, _shares(0, reports=1), _shares(40, reports=1)),
+    "planted: two of three discrete Gaussian shares do not come": _case(
+        ONE, _shares(0, reports=1, share=gaussian_share), _shares(40, reports=1, share=gaussian_share)
+    ),
     "planted: a fixed cohort accounted as sampled": _case(SAMPLED, _rounds(1.0, _fixed), _rounds(0.0, _fixed)),
     "planted: three rounds accounted as one": _case(ONE, _one([0.0] * 3), _one([1.0] * 3)),
     "planted: noise of a round used again": _case(
