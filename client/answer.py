@@ -20,7 +20,8 @@ from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, per_run
 from fedlearn.flower import Record
 from fedlearn.folding import STATE
-from fedlearn.privacy.clipping import clipped
+from fedlearn.privacy.adaptive_clip import WITHIN
+from fedlearn.privacy.clipping import clipped, within
 from fedlearn.words.cohort import At
 from fedlearn.words.seeding import parcel_seed, report_seed
 from fedlearn.words.state import Entries, Layout, State, Update, difference, layout_of
@@ -75,7 +76,8 @@ def report(visit: Visit, answer: Answer, *, state: State) -> Message:
         That the node was sent: with ``send = "update"`` the change against it travels.
     """
     config, instruction = visit.config, visit.instruction
-    if config.protects_nodes:  # one node counts as one, and nothing that it has measured has noise
+    is_clipped_here = config.protects_nodes and not config.nodes_add_noise
+    if is_clipped_here:  # one node counts as one, and of all that it has measured one bit has noise
         answer = answer._replace(parcels={}, others={wire.METRICS: wire.metrics_record({}, 1)})
     if config.is_secure:
         return masked_report(visit, answer.arrays, answer.others[wire.METRICS], state=state)
@@ -83,8 +85,11 @@ def report(visit: Visit, answer: Answer, *, state: State) -> Message:
     arrays = answer.arrays
     if config.sends == "update":
         arrays = {name: difference(array, state[name]) for name, array in arrays.items()}
-    if config.protects_nodes:
-        arrays = clipped(arrays, config.privacy.clip)
+    if is_clipped_here:
+        clip = wire.read_clip(visit.content) if config.adapts_clip else config.privacy.clip
+        if config.adapts_clip:
+            answer = answer._replace(parcels={WITHIN: {WITHIN: within(arrays, clip)}})
+        arrays = clipped(arrays, clip)
     payload = _encoded(visit, arrays, seed=seed) if config.compression.codec != "identity" else arrays
     codecs = wire.wanted_parcels(visit.content)
     sent: Update = {}

@@ -42,9 +42,9 @@ class Withheld(FedlearnError):
 def is_private(config: RunConfig) -> bool:
     """Return whether nodes keep all about their examples to themselves but what their budget pays for.
 
-    The model says so, or the learner: one from outside may learn any model.
+    The model says so, or the learner: one from outside may learn any model. So do nodes that add noise themselves.
     """
-    if model_spec(config.model.name).is_private:
+    if model_spec(config.model.name).is_private or config.nodes_add_noise:
         return True
     model = loaded(config)[1]
     learner = LEARNERS.load(config.training.learner or model.learner)

@@ -24,6 +24,7 @@ from client.discretion import is_private
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalFit, LocalTask
 from client.memory import NodeMemory
+from fedlearn.attacks import attack_of
 from fedlearn.config import RunConfig, per_run
 from fedlearn.data.base import Examples
 from fedlearn.models.beside import Beside
@@ -197,6 +198,25 @@ def fits_of(config: RunConfig) -> Fits:
 
 
 @per_run
+def plain_fits(config: RunConfig) -> Fits:
+    """Return the fits of the model's own learner: of no algorithm, and without a pull to the state that was sent."""
+    return _plainly(config, config.training.local_epochs)
+
+
+@per_run
+def tuning_fits(config: RunConfig) -> Fits:
+    """Return plain fits of ``evaluation.tune_epochs`` passes."""
+    return _plainly(config, config.evaluation.tune_epochs)
+
+
+def _plainly(config: RunConfig, epochs: int) -> Fits:
+    plain = {"learner": "", "options": "", "proximal_mu": 0.0, "partial": False, "local_epochs": epochs}
+    config, model = config.model_copy(update={"training": config.training.model_copy(update=plain)}), loaded(config)[1]
+    learner = call_plugin("training.learner", model.learner, LEARNERS.load(model.learner).from_settings, model, config)
+    return Fits(learner, model, config, are_secret=False)
+
+
+@per_run
 def why_not_stacked(config: RunConfig) -> str:
     """Return why nodes are trained one by one whatever ``training.stack`` says; empty where they are not."""
     if is_private(config):
@@ -205,6 +225,8 @@ def why_not_stacked(config: RunConfig) -> str:
         return "each node trains a model of its own"
     if config.client.mods:
         return "client.mods may change what a node is given to learn"
+    if (attack := attack_of(config)) is not None and attack.poisons:
+        return "attackers learn from examples of their own making"
     if config.training.personal:
         return "each node has personal layers of its own"
     return fits_of(config).why_not_stacked(loaded(config)[0].train)

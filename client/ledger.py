@@ -24,12 +24,13 @@ from client.fits import learner_of
 from client.learners.base import LocalTask
 from client.memory import NodeMemory
 from client.node import training_set
+from client.noised import own_noise
 from client.policy import NOT_ENOUGH
 from client.visit import Visit
 from fedlearn.config import RunConfig
 from fedlearn.config.policy import Policy
 from fedlearn.models import model_spec
-from fedlearn.privacy import PrivacySpent, largest_loss
+from fedlearn.privacy import PrivacySpent, PrivacyUnit, largest_loss
 from fedlearn.privacy.accounts.rounds import GaussianRounds
 from fedlearn.privacy.bookings import Booking
 from fedlearn.privacy.ledger import Ledger
@@ -46,14 +47,24 @@ MATTERS = {"clients", "seed", "data", "model", "training", "privacy"}
 OF_RECORDS = ("protects", "delta", "clip", "noise_multiplier", "records", "participations")
 """The settings of ``privacy`` that pure epsilon knows nothing of."""
 
+OF_NODES = ("separation", "clip_quantile", "population", "population_cohort")
+"""The settings of ``privacy`` that no ledger knows of: they are of runs that protect nodes."""
+
 
 class InMemory:
-    """The storage of a ledger that is a part of a node's memory."""
+    """The storage of a ledger that is a part of a node's memory.
+
+    Parameters
+    ----------
+    is_latest
+        Keep the latest answer alone, as one of a network's size: a round before the last is then answered no more.
+    """
 
     name = ""
 
-    def __init__(self, memory: NodeMemory) -> None:
+    def __init__(self, memory: NodeMemory, *, is_latest: bool = False) -> None:
         self._memory = memory
+        self._is_latest = is_latest
 
     def alone(self) -> AbstractContextManager[None]:
         """Return a block that no other process spends in: only one message at a time reads a memory."""
@@ -69,7 +80,7 @@ class InMemory:
 
     def keep(self, sha256: str, answer: bytes) -> None:
         """Keep the bytes of an answer."""
-        others = self._memory.arrays.get(PUBLISHED, {})
+        others = {} if self._is_latest else self._memory.arrays.get(PUBLISHED, {})
         self._memory.arrays[PUBLISHED] = {**others, sha256: np.frombuffer(answer, np.uint8)}
 
     def kept(self, sha256: str) -> bytes:
@@ -115,6 +126,9 @@ class NodeBudget:
     def of_round(cls, visit: Visit, round_number: int) -> NodeBudget:
         """Return what the node may spend, where an answer costs what the learner says for this round."""
         config, learner = visit.config, learner_of(visit.config)
+        if config.nodes_add_noise:
+            noise = own_noise(config)
+            return cls(visit, cost=0.0, mechanism=noise.mechanism, planned=noise.rounds)
         if (mechanism := learner.mechanism(round_number=round_number)) is not None:
             return cls(visit, cost=0.0, mechanism=mechanism, planned=learner.planned())
         return cls(visit, cost=learner.cost(config.privacy.epsilon, round_number=round_number))
@@ -154,7 +168,8 @@ class NodeBudget:
         now = int(time.time()) if self._is_at_home else 0  # in a simulation the same bytes whenever it is run
         return Booking(
             question, self._run, self._config.model.name, round_number, loss.epsilon, loss.relation, loss.is_secure,
-            now, mechanism=self._mechanism, planned=self._planned,
+            now, PrivacyUnit.NODE if self._config.nodes_add_noise else PrivacyUnit.RECORD,
+            mechanism=self._mechanism, planned=self._planned,
         )  # fmt: skip
 
     def _loss(self, epsilon: float) -> PrivacySpent:
@@ -172,11 +187,11 @@ def run_of(config: RunConfig) -> str:
         # A share of noise goes by how many reports a sum has, and two sums of the same share would tell it apart.
         matters = matters | {"rounds", "secure", "out"}
     plain = config.model_dump(mode="json", include=matters)
-    if config.protects_records:
+    if config.protects_records or config.nodes_add_noise:
         plain["fits"] = config.privacy.participations or config.rounds.total  # for which noise is calibrated
-    else:  # the digests of runs that were begun before there were these settings
-        for name in OF_RECORDS:
-            del plain["privacy"][name]
+    later = OF_NODES if config.protects_records else OF_RECORDS + OF_NODES
+    for name in later:  # the digests of runs that were begun before there were these settings
+        del plain["privacy"][name]
     del plain["data"]["notice"]
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -212,4 +227,4 @@ def _ledger_of(visit: Visit) -> Ledger:
         raise Withheld(NO_LEDGER)
     if BEFORE_LEDGERS in visit.memory.texts:
         raise Withheld(BUDGET_SPENT)
-    return Ledger(InMemory(visit.memory), delta=visit.config.privacy.delta)
+    return Ledger(InMemory(visit.memory, is_latest=visit.config.nodes_add_noise), delta=visit.config.privacy.delta)

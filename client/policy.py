@@ -11,8 +11,9 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``noise-not-secure`` | noise would be seeded | yes |
 | ``sizes-not-public`` | the number of records would be published | yes |
 | ``trust-not-allowed`` | noise would be distributed, and no secure sum among listed peers hides this share | yes |
-| ``no-memory-folder`` | the run has personal layers, and the node no folder in which it could keep its own | yes |
+| ``no-memory-folder`` | the run needs what a node keeps (personal layers, its last round), and it has no folder | yes |
 | ``sums-not-masked`` | the owner lists peers: the node takes part in secure sums alone | yes |
+| ``sets-not-remembered`` | sums would be exact, and the node lists no peers or has no ledger | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
 | ``data-not-allowed`` | the data lie outside of the node's data folder, or options would let rows be counted | |
 | ``epsilon-too-large`` | a run may not spend so much | |
@@ -40,6 +41,7 @@ from typing import Any
 from flwr.app import MessageType
 
 from client.peers import colluders_of, lists_peers
+from client.sets import may_sum_exactly, sums_exactly
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
@@ -64,6 +66,7 @@ SIZES_NOT_PUBLIC = "sizes-not-public"
 TRUST_NOT_ALLOWED = "trust-not-allowed"
 NO_MEMORY = "no-memory-folder"
 SUMS_NOT_MASKED = "sums-not-masked"
+SETS_NOT_REMEMBERED = "sets-not-remembered"
 NOT_IN_THESE_HOURS = "not-in-these-hours"
 NOT_MEASURED = "private-model"
 NOT_ENOUGH = "not-enough-records"
@@ -83,11 +86,14 @@ def refused(visit: Visit) -> str:
     """
     if visit.config.privacy.trust == "distributed" and visit.is_real and not _hides_its_share(visit):
         return TRUST_NOT_ALLOWED
-    if visit.config.training.personal and visit.is_real and not visit.context.node_config.get("memory"):
+    must_keep = bool(visit.config.training.personal) or visit.config.separates_nodes
+    if must_keep and visit.is_real and not visit.context.node_config.get("memory"):
         return NO_MEMORY
     kind = visit.message.metadata.message_type
     if lists_peers(visit) and (visit.config.secure.sums != "masked" or kind == MessageType.EVALUATE):
         return SUMS_NOT_MASKED
+    if visit.is_real and sums_exactly(visit.config) and not may_sum_exactly(visit):
+        return SETS_NOT_REMEMBERED
     policy, reason = None, ""
     if visit.context.node_config.get("ledger"):
         try:
@@ -99,7 +105,7 @@ def refused(visit: Visit) -> str:
     if reason in REFUSALS:
         return reason
     config = visit.config
-    if kind == MessageType.EVALUATE and (model_spec(config.model.name).is_private or config.protects_records):
+    if kind == MessageType.EVALUATE and (model_spec(config.model.name).is_private or _is_paid(config)):
         return NOT_MEASURED
     return reason or ("" if policy is None or is_in(policy.hours, datetime.now()) else NOT_IN_THESE_HOURS)
 
@@ -116,15 +122,16 @@ def _hides_its_share(visit: Visit) -> bool:
 def beyond(policy: Policy, config: RunConfig) -> str:
     """Return the reason why a server's settings are beyond a policy, public ones first; empty where they are within."""
     name, privacy = config.model.name, config.privacy
-    is_known_as_private = name in MODELS and (MODELS[name].is_private or config.protects_records)
+    is_known_as_private = name in MODELS and (MODELS[name].is_private or _is_paid(config))
     if name not in policy.models and (policy.models or not is_known_as_private):
         return MODEL_NOT_ALLOWED
     if config.training.learner not in ("", DP_SGD) or config.client.mods or names_code(config):
         return CODE_NOT_ALLOWED
     may_be_private = is_known_as_private or name not in MODELS
     if may_be_private:
-        if config.compression.codec != NO_CODEC or config.compression.downlink != NO_CODEC:
-            return CODE_NOT_ALLOWED
+        is_coded_down = config.compression.downlink != NO_CODEC
+        if config.compression.codec != NO_CODEC or (is_coded_down and not config.protects_records):
+            return CODE_NOT_ALLOWED  # a state that is trained in steps may come coded: a server may send any
         if privacy.noise == "seeded" and not policy.seeded_noise:
             return NOISE_NOT_SECURE
         if privacy.public_sizes and not policy.public_sizes:
@@ -138,7 +145,12 @@ def beyond(policy: Policy, config: RunConfig) -> str:
     loss = largest_loss(privacy.epsilon, privacy)
     if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon):
         return EPSILON_TOO_LARGE
-    return DELTA_TOO_LARGE if config.protects_records and privacy.delta > policy.delta else ""
+    return DELTA_TOO_LARGE if _is_paid(config) and privacy.delta > policy.delta else ""
+
+
+def _is_paid(config: RunConfig) -> bool:
+    """Return whether a network's training is paid for from the ledger, by Gaussian noise."""
+    return config.protects_records or config.nodes_add_noise
 
 
 def is_in(hours: str, now: datetime) -> bool:

@@ -105,7 +105,7 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
             (vector, bits), metrics = _fixed_point(visit, node, arrays, record, state), {}
         else:  # what was spent follows from public settings, and leaves in the clear
             vector, bits = numbers.encoded(arrays["sums"]), numbers.modulus_bits
-            metrics = {EPSILON.name: float(record[EPSILON.name])}
+            metrics = {name: float(record[name]) for name in (EPSILON.name,) if name in record}
         masked = node.mask(said_in(visit, Delivered), vector if is_masked else vector[:0], bits)
     values = masked.values if is_masked else vector
     seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)

@@ -83,6 +83,8 @@ MODELS = {
     "pf-forest": "fedlearn.private_trees.federated.rows:PF_FOREST",
     "dp-boosting": "fedlearn.private_trees.federated.rows:DP_BOOSTING",
     "dp-naive-bayes": "fedlearn.private_trees.federated.rows:DP_NAIVE_BAYES",
+    "dp-statistics": "fedlearn.private_trees.federated.rows:DP_STATISTICS",
+    "statistics": "fedlearn.private_trees.federated.rows:STATISTICS",
 }
 """Torch modules, and rows of models (`fedlearn.models.ModelSpec`) in capitals."""
 
@@ -114,6 +116,7 @@ LEARNERS = {
     "fedala": "fedlearn.algorithms.fedala:FedALASGD",
     "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
     "sums": "fedlearn.private_trees.federated.learners.sums:SumsLearner",
+    "exact-sums": "fedlearn.private_trees.federated.learners.sums:ExactSumsLearner",
 }
 """What a node does to improve the state."""
 
@@ -181,6 +184,7 @@ STRATEGIES = {
     "geometric-median": "strategies.robust.geometric_median:GeometricMedian",
     "centered-clipping": "strategies.robust.centered_clipping:CenteredClipping",
     "bulyan": "strategies.robust.bulyan:Bulyan",
+    "fltrust": "strategies.robust.fltrust:FLTrust",
     "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
     "relay": "fedlearn.private_trees.federated.strategies.relay:Relay",
     "sums": "fedlearn.private_trees.federated.strategies.sums:Sums",
@@ -209,6 +213,23 @@ ALGORITHMS: dict[str, dict[str, object]] = {
     "central": {"training.baseline": "central"},
 }
 """Strategy -> settings of nodes that go with it: filled in where they are not given, and never empty."""
+
+ATTACKS = {
+    "sign-flip": "fedlearn.attacks.sign_flip:SignFlip",
+    "scaled": "fedlearn.attacks.scaled:Scaled",
+    "gaussian": "fedlearn.attacks.gaussian:Gaussian",
+    "zero": "fedlearn.attacks.zero:Zero",
+    "stale": "fedlearn.attacks.stale:StaleReplay",
+    "examples": "fedlearn.attacks.examples:ManyExamples",
+    "label-flip": "fedlearn.attacks.label_flip:LabelFlip",
+    "backdoor": "fedlearn.attacks.backdoor:Backdoor",
+    "alie": "fedlearn.attacks.alie:Alie",
+    "ipm": "fedlearn.attacks.ipm:Ipm",
+    "min-max": "fedlearn.attacks.min_max:MinMax",
+    "min-sum": "fedlearn.attacks.min_sum:MinSum",
+    "mimic": "fedlearn.attacks.mimic:Mimic",
+}
+"""How attackers lie in a study: classes derived from `fedlearn.attacks.Attack`."""
 
 FOLD_STEPS = {
     "clip": "fedlearn.folding.steps:ClippedTo",
@@ -262,6 +283,7 @@ TABLES = {
     "compression.codec": CODECS,
     "strategy.name": STRATEGIES,
     "strategy.steps": FOLD_STEPS,
+    "attack.name": ATTACKS,
     "devices.name": DEVICES,
     "engine.name": ENGINES,
     "--log": LISTENERS,
@@ -278,6 +300,8 @@ CLIENT_ABOUT = "client.app:about"
 """What a server asks of the nodes of a run: a `fedlearn.words.node.NodeTraits`."""
 CLIENT_TRIAL = "client.app:trial"
 """What tries the learner before round 1: a `fedlearn.words.node.NodeTrial`."""
+CLIENT_ROOT = "client.root:fit_root"
+"""What trains on the server's own root examples, for defences that compare nodes with them."""
 CLIENT_PREPARE = "client.app:prepare"
 """What a process of a deployment imports and loads before it forks."""
 CLIENT_AUDITS = "client.learners.audits.both:both"

@@ -26,14 +26,17 @@ from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import OF_EVENTS, EventLog
 from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import RunFailed, SettingError, UsageError
+from fedlearn.words.gains import columns_on_nodes
 from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.node import NodeTraits, NodeTrial
-from fedlearn.words.spread import Spread
+from server.anchors import expected, metrics_of_anchors, rest_of_anchors
+from server.attackers import attack_metrics, attack_notice, check_attack, check_attack_parcels
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import (
     check_baseline,
+    check_beside,
     check_devices,
     check_fitting,
     check_parcels,
@@ -41,10 +44,10 @@ from server.fitting import (
     check_stack,
     check_trust,
 )
+from server.fitting_private import check_private
 from server.node_privacy import NodePrivacy, check_arrays, columns_of, rest_of_noise
 from server.phases.apart import apart_metrics
 from server.printing_log import PrintingLog
-from server.private_nodes import check_nodes
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.secure import check_secure, secure_notice
@@ -144,18 +147,27 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
-    traits, nodes = check_nodes(config, traits, strategy, is_virtual=exchange.is_virtual)
+    traits, of_batches = check_private(config, traits, strategy, is_virtual=exchange.is_virtual)
+    check_attack(config, traits, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    beside = (*apart_metrics(config, of_model), *columns_of(config))
+    beside = (
+        *apart_metrics(config, of_model),
+        *columns_of(config),
+        *attack_metrics(config),
+        *metrics_of_anchors(config),
+    )
     added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
-    columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
+    check_beside(config, is_virtual=exchange.is_virtual)
+    asked = config.evaluation
+    columns = with_columns(of_model, added, on_nodes=bool(asked.nodes), kinds=asked.kinds)
     who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
-    notes = (note_of(config), nodes, cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
+    stops = check_stopping(config, columns, strategy, **who)
+    notes = (note_of(config), of_batches, attack_notice(config), cost_of_initial(config, columns), stops)
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
@@ -174,7 +186,7 @@ def _begun_or_resumed(
         NodePrivacy.of(config, store.memory)  # refuses rounds that cost more than the budget
         _check_rounds(config, store, folder)
         folder.write_settings(config)
-        strategy.remember(remember(selector, draws.remember(rest_of_noise(rest_of(store.memory)))))
+        strategy.remember(remember(selector, draws.remember(rest_of_anchors(rest_of_noise(rest_of(store.memory))))))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
     else:
@@ -185,6 +197,7 @@ def _begun_or_resumed(
         state = exchange.ask(initial_state)
         check_parcels(strategy, state, personal=config.training.personal)
         check_arrays(config, strategy, state)
+        check_attack_parcels(config, list(strategy.answers(state)))
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
@@ -195,7 +208,7 @@ def _begun_or_resumed(
     folder.write_spec(traits.spec)
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
-    return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
+    return store, tuple(filter(None, (*tried.notes, secure_notice(config), expected(config, store.state))))
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:
@@ -241,9 +254,15 @@ def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None
         )  # fmt: skip
 
 
-def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:
-    """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes."""
-    spread = Spread(of_model.headline).metrics if on_nodes and of_model.headline else ()
+def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool, kinds: Sequence[str] = ()) -> Metrics:
+    """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes.
+
+    Parameters
+    ----------
+    on_nodes, kinds
+        Whether nodes measure on examples of their own, and what they measure beside their model.
+    """
+    spread = columns_on_nodes(of_model.headline, kinds) if on_nodes and of_model.headline else ()
     metrics = replace(of_model, reported=(*of_model.reported, *added, *spread))
     if taken := [name for name in metrics.columns if name in {*COLUMNS, *OF_EVENTS}]:
         raise UsageError(f"metric {taken[0]!r}: every round has a column of this name: give the metric another one")

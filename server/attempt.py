@@ -28,6 +28,8 @@ class Selection:
         Whether all nodes that were asked have raised, and all the same.
     keys
         Node id -> the keys for a secure sum that the node has sent with its answer; empty without one.
+    anchors
+        Node id -> the name of the anchor that the node says it keeps.
     """
 
     ready: int
@@ -35,6 +37,7 @@ class Selection:
     why_not: str = ""
     raised_alike: bool = False
     keys: Mapping[int, bytes] = field(default_factory=dict)
+    anchors: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,6 @@ def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
         if isinstance(reporting, NotCommitted):
             return reporting
     else:
-        reporting = collect_reports(run, configure(run, selection.cohort, at), at)
+        reporting = collect_reports(run, configure(run, selection.cohort, at, anchors=selection.anchors), at)
     virtual = (virtual_selected - virtual_begin, run.clock.now() - virtual_selected)
     return Collected(selection.ready, reporting, selected - begin, run.wall.now() - selected, virtual)

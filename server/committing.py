@@ -22,6 +22,8 @@ from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import tell
+from server.phases.root import root_of
+from server.phases.success import success_of_attack
 from server.run import ServerRun
 from server.selectors import Participation, selector_memory
 from strategies.base import Step, Turn
@@ -123,18 +125,20 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
     total = reporting.sums[STATE]
     released: Measured = {}
     if protection is not None:
-        total = noisy = protection.released(cast(MaskedSum, total), run.draws.noise(at, of="sums of nodes"))
+        noise = run.draws.noise(at, of="sums of nodes")
+        total = noisy = protection.released(cast(Mapping[str, MaskedSum], reporting.sums), noise, at.round_number)
         released = protection.measured(noisy, at.round_number)
     turn = Turn(
         state=run.state,
         total=total,
-        parcels={name: total for name, total in reporting.sums.items() if name != STATE},
+        parcels={} if protection else {name: total for name, total in reporting.sums.items() if name != STATE},
         sends=sends or Sends(run.config.sends),
         at=at,
         members=() if protection else reporting.members,
         reports=() if protection else reporting.reports,
         clients=run.config.clients,
         noise=run.draws.noise(at),
+        root=root_of(run, at),
     )
     with run.draws.to_compute(run.strategy, "next state", at):
         step = run.strategy.next_state(turn)
@@ -178,6 +182,7 @@ def commit(
     scores = _evaluated(run, step, reporting, at)
     measures = measured_on_nodes(run, step.state, at)
     scores = {**scores, **spread_of(run, measures)}
+    scores |= success_of_attack(run, step.state, round_number=at.round_number)
     scores |= _in_virtual_time(run, collected)
     if run.exchange.timed:
         run.notices.clear()  # answers take no time there: they belong to this round, also after a resume
@@ -204,6 +209,7 @@ def commit(
             **reporting.means,
             **scores,
             **step.measured,
+            **({} if run.anchors is None else run.anchors.measured()),
         },
     )
     counted = measured([report for report in reporting.reports if report.fate is Fate.REPORTED])
@@ -224,6 +230,9 @@ def commit(
     if is_kept and is_drawn_again:
         run.store.keep_model(step.state, at.round_number)
     forget_asked(run)
+    if step.left_out:
+        told = [m for m, r in zip(reporting.members, reporting.reports, strict=True) if r.fate is Fate.REPORTED]
+        run.events.write("left-out", **at.where, partitions=[told[place].partition_id for place in step.left_out])
     row = record.as_row()
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
 
@@ -236,11 +245,13 @@ def _is_stored_after(run: ServerRun, round_number: int) -> bool:
 
 def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
     of_noise = {} if run.protection is None else run.protection.memory()
+    of_anchors = {} if run.anchors is None else run.anchors.memory(under_way.versions)
     memory = {
         **run.strategy.memory(),
         **run.draws.memory(),
         **selector_memory(run.selector),
         **of_noise,
+        **of_anchors,
         **under_way.memory,
     }
     run.store.save(

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from fedlearn import wire
-from fedlearn.compression import load_codec, load_downlink
+from fedlearn.compression import Codec, load_anchor, load_codec, load_downlink
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import LOCAL, NONE
 from fedlearn.flower.mods import load_mods
@@ -16,6 +16,7 @@ from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
 from fedlearn.plugins import ALGORITHMS
 from fedlearn.words.errors import SettingError
+from fedlearn.words.metric import ALONE
 from fedlearn.words.state import State, UpdateKind
 from server.exchange import Exchange
 from server.selectors import Selector
@@ -125,6 +126,18 @@ def check_baseline(config: RunConfig, traits: Traits, *, is_virtual: bool) -> No
         )  # fmt: skip
 
 
+def check_beside(config: RunConfig, *, is_virtual: bool) -> None:
+    """Refuse what no node would measure, or begin as the run did."""
+    named = config.evaluation.beside
+    if named and not config.evaluation.nodes:
+        raise SettingError("evaluation.beside", named, "no node measures: say by evaluation.nodes how many are to")
+    if ALONE in config.evaluation.kinds and config.model.initial and not is_virtual:
+        raise SettingError(
+            "evaluation.beside", named,
+            "a model alone begins as the run does, and nodes of a network do not have model.initial: leave one out",
+        )  # fmt: skip
+
+
 def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is_timed: bool) -> None:
     """Refuse to make up devices for nodes that have their own, and to go by times that are none."""
     if is_virtual and not is_timed:
@@ -210,17 +223,40 @@ def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:
             "compression.downlink", config.compression.downlink,
             f"it cannot send the state of model {config.model.name!r}: use 'identity'",
         )  # fmt: skip
-    if codec.needs_change or codec.keeps_residual or codec.emits(kind) is not kind:
+    has_anchor = load_anchor(config.compression) is not None
+    if has_anchor:
+        _check_anchor(config, codec)
+    elif codec.needs_change or codec.keeps_residual or codec.emits(kind) is not kind:
         raise SettingError(
             "compression.downlink", config.compression.downlink,
             "nodes need the whole state, not a change of one that they may not have: use a chain in which no stage "
-            "leaves entries out, keeps a residual, or wants the change",
+            "leaves entries out, keeps a residual, or wants the change; or put an anchor before it: anchor:50,eden",
+        )  # fmt: skip
+
+
+def _check_anchor(config: RunConfig, codec: Codec) -> None:
+    """Refuse weights, which would bring the error of the way down into the state, and a residual, which nodes lack."""
+    if config.sends != "update":
+        raise SettingError(
+            "compression.send", config.compression.send,
+            "the server keeps the exact state, and nodes train from a decoded one: what they add to it is their "
+            f"change; with compression.downlink = {config.compression.downlink!r} use 'update'",
+        )  # fmt: skip
+    if codec.keeps_residual:
+        raise SettingError(
+            "compression.downlink", config.compression.downlink,
+            "the corrections of two rounds are not added up, so none owes another one anything: leave 'residual' out",
         )  # fmt: skip
 
 
 def check_trust(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse distributed noise where nothing hides what one node sends, but for studies with seeded noise."""
-    if config.privacy.trust != "distributed" or not model_spec(config.model.name).sums:
+    """Refuse distributed noise where nothing hides what one node sends, but for studies with seeded noise.
+
+    Refuse noise of the server's where nodes are not what it protects.
+    """
+    if config.privacy.trust == "central" and not config.protects_nodes:
+        raise SettingError("privacy.trust", "central", "it is for privacy.protects = 'nodes': use 'local'")
+    if config.privacy.trust != "distributed" or not (config.nodes_add_noise or model_spec(config.model.name).sums):
         return
     if config.secure.sums == "masked":
         return

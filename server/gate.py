@@ -18,7 +18,7 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | ``not-finite`` | NaN or infinity among the values |
 | ``wrong-parcels`` | it brings other parcels beside the state than were asked for |
 | ``norm-too-large`` | their L2 norm exceeds ``gate.max_norm``, or that of the change ``gate.max_ratio`` usual ones |
-| ``norm-too-large`` | in runs that protect nodes, the L2 norm of the change exceeds ``privacy.clip`` |
+| ``norm-too-large`` | in runs that protect nodes, the L2 norm of the change exceeds ``privacy.clip`` and local noise |
 | ``share-too-large`` | by its number of examples it would have nearly all of the weight (``gate.max_share``) |
 | ``duplicate`` | the node has already reported in this attempt |
 
@@ -55,19 +55,20 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from fedlearn import wire
 from fedlearn.compression import load_codec, parcel_codec
 from fedlearn.compression.alike import LIKE_STATE, decode_alike
-from fedlearn.config import from_flower
+from fedlearn.config import RunConfig, from_flower
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.models import model_spec
 from fedlearn.models.base import Ensemble, Summed
 from fedlearn.models.loaded import loaded
+from fedlearn.privacy.adaptive_clip import WITHIN
 from fedlearn.privacy.clipping import is_clipped
 from fedlearn.wire.downlink import Downlink
 from fedlearn.words.cohort import Fate, Member, NodeReport
 from fedlearn.words.errors import Refused, said
 from fedlearn.words.metric import Metric
 from fedlearn.words.seeding import parcel_seed, report_seed
-from fedlearn.words.state import Array, Entries, Sends, State, Update, dense_update
+from fedlearn.words.state import Array, Entries, Layout, Sends, State, Update, dense_update
 from server.limits import Limits
 
 MOST_ARRAYS = 8  # times as many arrays as the state has: what a codec makes of each is far less
@@ -105,6 +106,7 @@ class ReportGate:
         }
         self._beside = None if plan.typical is None else Limits(plan.typical, plan.cohort, config.gate)
         self._downlink = Downlink.of(config, layout=plan.layout)
+        self._longest = _longest(config, self._plan.layout)
         self._seen: set[int] = set()
 
     def check(self, reply: Message, member: Member, sent: RecordDict) -> Verdict:
@@ -175,6 +177,8 @@ class ReportGate:
     def _others(self, content: RecordDict, member: Member, state: Update) -> dict[str, Update]:
         """Return the parcels beside the state: exactly those that were asked for, each in its layout, finite."""
         came = wire.parcels_of(content)
+        if wire.ANCHOR in content:
+            raise Refused("wrong-parcels", "came an anchor, which only a server sends")
         if came.keys() != self._parcels.keys():
             raise Refused("wrong-parcels", f"came {sorted(came)}, expected {sorted(self._parcels)}")
         updates = {}
@@ -184,35 +188,45 @@ class ReportGate:
                 updates[name] = decode_alike(payload, layout=plan.layout, sent=state)
             else:
                 updates[name] = codec.decode(payload, layout=plan.layout, seed=seed)
-            _norm(updates[name])
+            norm_of(updates[name])
+            if name == WITHIN and self._config.adapts_clip and abs(updates[name][WITHIN].values[0]) != 0.5:
+                raise Refused("wrong-values", "whether a change was within the clipping norm is 1/2 or -1/2")
         return updates
 
     def _update(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[Update, float]:
         """Return the sent entries of the state, all finite, and the L2 norm of the change that they make."""
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
-        if self._config.protects_nodes:
-            self._check_clipped(update)
+        if self._config.protects_nodes and not self._config.nodes_add_noise:
+            self._check_clipped(update, sent)
             return update, 0.0
-        norm = _norm(update, NOTHING if self._sends is Sends.UPDATE else self.state_in(sent))
+        norm = norm_of(update, NOTHING if self._sends is Sends.UPDATE else self.state_in(sent))
+        if norm > self._longest:
+            raise Refused("norm-too-large", "the change is longer than privacy.clip and honest noise come to")
         if most := self._limits.max_norm:
-            of_values = norm if self._sends is Sends.UPDATE else _norm(update)
+            of_values = norm if self._sends is Sends.UPDATE else norm_of(update)
             if of_values > most:
                 raise Refused("norm-too-large", f"L2 norm {of_values:.6g}, allowed is {most:g}")
         return update, norm
 
-    def _check_clipped(self, update: Update) -> None:
+    def _check_clipped(self, update: Update, sent: RecordDict) -> None:
         """Refuse a change that is not finite or too long to be hidden by noise; say no number of it."""
-        _norm(update)
-        if not is_clipped({name: entries.values for name, entries in update.items()}, self._config.privacy.clip):
+        norm_of(update)
+        clip = wire.read_clip(sent) if self._config.adapts_clip else self._config.privacy.clip
+        if not is_clipped({name: entries.values for name, entries in update.items()}, clip):
             raise Refused("norm-too-large", "the change is longer than privacy.clip")
 
-    def state_in(self, sent: RecordDict) -> State:
+    def state_in(self, sent: RecordDict, *, anchor: State | None = None) -> State:
         """Return the state of an instruction, as its node has seen it; most share one record, which is read once.
 
         A strategy that sends something else sends no state: what comes back is then its own change.
+
+        Parameters
+        ----------
+        anchor
+            The decoded anchor to which the state was sent as a correction; None without anchors.
         """
         try:
-            state = self._downlink.state_in(sent, round_number=self._plan.at.round_number)
+            state = self._downlink.state_in(sent, round_number=self._plan.at.round_number, anchor=anchor)
         except Refused:
             return NOTHING
         layout = self._plan.layout
@@ -249,7 +263,16 @@ class ReportGate:
         return report_seed(self._run_seed, round_number=self._plan.at.round_number, node=member.partition_id)
 
 
-def _norm(update: Update, base: State = NOTHING) -> float:
+def _longest(config: RunConfig, layout: Layout) -> float:
+    """Return the largest L2 norm of a change with honest local noise; infinite where no such noise is sent as it is."""
+    if not config.nodes_add_noise or config.privacy.trust != "local" or config.compression.codec != "identity":
+        return math.inf
+    from fedlearn.privacy.own_noise import OwnNoise
+
+    return OwnNoise.of(config).largest_norm(sum(spec.size for spec in layout.values()))
+
+
+def norm_of(update: Update, base: State = NOTHING) -> float:
     """Return the L2 norm of all float values, less those of `base` where it has any.
 
     Raises

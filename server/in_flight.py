@@ -21,6 +21,7 @@ from flwr.app import ArrayRecord, Error, Message, RecordDict
 from fedlearn import flower, wire
 from fedlearn.words.cohort import At, Member, Typical
 from fedlearn.words.state import Array
+from server.anchors import Heard
 from server.attempt import Configuration
 from server.exchange import Pending
 from server.phases.configuration import written
@@ -184,11 +185,16 @@ class InFlight:
             **{f"{LANDED}{place}": _packed(each.reply) for place, each in enumerate(landed)},
         }
 
-    def resume(self, memory: Mapping[str, Array], node_of: Callable[[int], int | None]) -> list[Flight]:
+    def resume(self, memory: Mapping[str, Array], node_of: Callable[[int], int | None], heard: Heard) -> list[Flight]:
         """Restore the flights of a stopped run; return the flights whose node can no longer be reached.
 
         On virtual time nothing is counted as sent: it was counted before. On a network it is sent again, and has a
         whole reporting deadline.
+
+        Parameters
+        ----------
+        heard
+            Which anchors the nodes have.
         """
         packed: dict[int, ArrayRecord] = {}
         flights, messages, lost = [], [], []
@@ -204,7 +210,8 @@ class InFlight:
             if node is None:
                 lost.append(Flight(member, at, begun, begun, RecordDict(), typical))
                 continue
-            (message,) = written(self._run, [member], at, packed[version], first=position).messages
+            has = heard.has([member])
+            (message,) = written(self._run, [member], at, packed[version], first=position, anchors=has).messages
             begun = begun if self._run.exchange.timed else self._run.clock.now()
             until = begun + self._run.rounds.reporting_deadline
             flight = Flight(member, at, begun, until, message.content.copy(), typical)
@@ -218,6 +225,8 @@ class InFlight:
         self._landed.extend(landed[place] for place in sorted(landed))
         if not self._run.exchange.timed:
             self._run.exchange.traffic.down += wire.bytes_of_all(messages)
+        elif self._run.anchors is not None:
+            self._run.anchors.measured()  # likewise: they were counted before
         unsent = self._send(flights, messages, [flight.begun for flight in flights])
         for flight in unsent:
             del self._flights[flight.member.partition_id]

@@ -19,6 +19,7 @@ from fedlearn.words.cohort import Member
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.spread import Spread
 from fedlearn.words.state import State, UpdateKind
+from server.anchors import Anchors
 from server.confusions import Confusions
 from server.draws import Draws
 from server.exchange import Exchange
@@ -89,6 +90,7 @@ class ServerRun:
         self.notes = notes
         self.has_own_rate = has_own_rate
         self.protection = NodePrivacy.of(config, store.memory)
+        self.anchors = Anchors.of(config, store.state, store.memory)
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind
@@ -126,8 +128,13 @@ class ServerRun:
             self.store.keep_nodes(changed)
 
     def _node_columns(self) -> list[str]:
-        evaluated = [metric.name for metric in self.model_metrics.evaluated] if self.config.evaluation.nodes else []
-        return [*self.reported_by_nodes, *evaluated]
+        return [*self.reported_by_nodes, *(self.measured_by_nodes if self.config.evaluation.nodes else ())]
+
+    @property
+    def measured_by_nodes(self) -> tuple[str, ...]:
+        """The names of what nodes measure of a new state on their own examples, and beside it."""
+        names = [metric.name for metric in self.model_metrics.evaluated]
+        return (*names, *(f"{name}_{kind}" for kind in self.config.evaluation.kinds for name in names))
 
     @property
     def reported_by_nodes(self) -> tuple[str, ...]:
@@ -170,4 +177,5 @@ class ServerRun:
     @property
     def answers(self) -> Mapping[str, Any]:
         """The parcels that reports bring beside the state: name -> ParcelPlan."""
-        return self.strategy.answers(self.state)
+        ours = {} if self.protection is None else self.protection.asked
+        return {**self.strategy.answers(self.state), **ours}

@@ -33,29 +33,41 @@ log = logging.getLogger(__name__)
 
 
 def promised(config: RunConfig) -> PrivacySpent:
-    """Return the most that a record of any node loses in a run."""
-    from fedlearn.privacy import largest_loss
+    """Return the most that a record of any node, or a node, loses in a run."""
+    from fedlearn.privacy import PrivacyUnit, largest_loss
 
     loss = largest_loss(config.privacy.epsilon, config.privacy)
+    if config.nodes_add_noise:
+        return replace(loss, delta=config.privacy.delta, unit=PrivacyUnit.NODE)
     return replace(loss, delta=config.privacy.delta) if config.protects_records else loss
 
 
 def trust_of(config: RunConfig) -> str:
     """Return whose noise protects a record, in words: each node's own, unless its sums have a share of it."""
-    is_distributed = config.privacy.trust == "distributed" and model_spec(config.model.name).sums
+    has_shares = config.nodes_add_noise or model_spec(config.model.name).sums
+    is_distributed = config.privacy.trust == "distributed" and has_shares
     return DISTRIBUTED if is_distributed else LOCAL
 
 
 def counted_in(config: RunConfig) -> str:
     """Return the meaning of an epsilon of this run: between which data sets, of whose data, with whose noise."""
     most = promised(config)
-    counted = f"{most.relation.value}; unit: {most.unit.value}; {trust_of(config)}"
+    counted = f"{neighbors_of(most)}; unit: {most.unit.value}; {trust_of(config)}"
     more = assumed(config)
     return f"{counted}; delta {more['delta']:g}; {more['sampling']}" if more else counted
 
 
+def neighbors_of(loss: PrivacySpent) -> str:
+    """Return the relation of the data sets between which a loss is bounded, in its own unit."""
+    return loss.relation.value.replace("record", loss.unit.value)
+
+
 def assumed(config: RunConfig) -> dict[str, Any]:
     """Return what else an epsilon of this run holds by: delta, and the sampling in words; nothing of pure epsilon."""
+    if config.nodes_add_noise:
+        from fedlearn.privacy.own_noise import OwnNoise
+
+        return {"delta": config.privacy.delta, "sampling": OwnNoise.of(config).guarantee.sampling}
     if not config.protects_records:
         return {}
     from fedlearn.privacy.records import RecordPlan
@@ -63,8 +75,34 @@ def assumed(config: RunConfig) -> dict[str, Any]:
     return {"delta": config.privacy.delta, "sampling": RecordPlan.of(config).guarantee.sampling}
 
 
+def noise_of_nodes(config: RunConfig) -> dict[str, Any]:
+    """Return the noise of nodes that add it themselves, and in words what it protects, and against whom."""
+    from fedlearn.privacy.own_noise import OwnNoise
+
+    noise = OwnNoise.of(config)
+    whom = "everybody who sees what it sends, the server among them"
+    if noise.shares:
+        beside = f" and {config.secure.colluders} nodes that tell it theirs" if config.secure.colluders else ""
+        whom = f"everybody who sees no less than a sum of {config.fewest_reports} reports{beside}"
+    return {
+        "noise_multiplier": noise.multiplier,
+        "clip": noise.clip,
+        "protects": (
+            f"what one node has learned of all its records, against {whom}: {noise.guarantee}; that it took part is "
+            "not hidden"
+        ),
+    }
+
+
 def check_records(config: RunConfig) -> None:
-    """Refuse to say that records are protected where nothing does it, or by noise that costs more than the budget."""
+    """Refuse to say that records are protected where nothing does it, or by noise that costs more than the budget.
+
+    The same of noise that nodes add to protect themselves whole.
+    """
+    if config.nodes_add_noise:
+        from fedlearn.privacy.own_noise import OwnNoise
+
+        OwnNoise.of(config).check()
     if config.privacy.protects != "records":
         return
     if not config.protects_records:

@@ -19,9 +19,10 @@ from fedlearn.runs.usage import memory_bytes
 from fedlearn.words.metric import VIRTUAL_SECONDS
 from fedlearn.words.metrics import COUNTS_IN
 from fedlearn.words.state import Layout, State
+from server.attackers import attack_results
 from server.run import ServerRun
 from server.secure import summed_in
-from server.spending import assumed, notices_of, promised, spent_by_partition, trust_of
+from server.spending import assumed, neighbors_of, noise_of_nodes, notices_of, promised, spent_by_partition, trust_of
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
 SEEDED_NODES = "seeded noise: reproducible, protects nobody"
@@ -42,6 +43,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "model": config.model.name,
             **({"initial": config.model.initial_sha256} if config.model.initial else {}),
             **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
+            **attack_results(config),
             **_scores(history),
             **_on_nodes(history),
             **_privacy(run),
@@ -127,7 +129,7 @@ def _privacy(run: ServerRun) -> dict[str, object]:
     return {
         loss.name: max((each for each in (*spent.values(), committed) if each is not None), default=None),
         "nodes_spent": len(spent),
-        "neighboring": most.relation.value,
+        "neighboring": neighbors_of(most),
         "unit": most.unit.value,
         "trust": trust_of(run.config),
         **assumed(run.config),
@@ -157,6 +159,8 @@ def _spent_by_strategy(run: ServerRun) -> dict[str, object]:
 
 def _of_nodes(run: ServerRun) -> dict[str, object]:
     """Return what a run that protects nodes has promised and spent; nothing of any other."""
+    if run.config.nodes_add_noise:
+        return noise_of_nodes(run.config)
     if run.protection is None:
         return {}
     return run.protection.summary(len(run.store.history.rounds), is_seeded=run.draws.are_seeded)

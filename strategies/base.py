@@ -63,6 +63,8 @@ class Turn(Generic[A]):
         How many nodes the run has.
     noise
         Randomness that protects, if the strategy adds noise: secure, or seeded in a simulation.
+    root
+        What the run's learner has made of the state on the server's root examples; empty if none are asked for.
     """
 
     state: State
@@ -74,6 +76,7 @@ class Turn(Generic[A]):
     reports: Sequence[NodeReport] = ()
     clients: int = 0
     noise: Noise = field(default_factory=secure_noise)
+    root: State = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,13 @@ class Step:
         The next state; an entry that no node sent must keep its value.
     measured
         What the strategy has measured on the way, by the names of `RoundStrategy.metrics`.
+    left_out
+        Places of nodes, among those that reported, of whose changes a defence has taken nothing; for the log.
     """
 
     state: State
     measured: Mapping[str, float | None] = field(default_factory=dict)
+    left_out: Sequence[int] = ()
 
 
 class RoundStrategy(Strategy, Generic[A]):
@@ -113,6 +119,7 @@ class RoundStrategy(Strategy, Generic[A]):
     laws: ClassVar[tuple[str, ...]] = ()  # which it claims to keep (`fedlearn.algorithms.conformance`)
     metrics: tuple[Metric, ...] = ()  # what `next_state` measures: further columns of the run's table
     reads_all_metrics: ClassVar[bool] = False  # whether `Turn.reports` are to hold all that nodes have measured
+    root_examples: int = 0  # so many examples of its own the server trains on in each round, for `Turn.root`
     learner: ClassVar[str] = ""  # the learner that its nodes must have, as in training.learner; empty for any
 
     def __init__(self, *, uniform: bool = False, codec: Codec | None = None, sends: Sends = Sends.WEIGHTS) -> None:

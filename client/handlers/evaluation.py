@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from flwr.app import Message
 
 from client.apart import own_state
+from client.beside import states_beside
 from client.discretion import Withheld, is_private
 from client.fits import fits_of
 from client.guards import guarded
@@ -20,6 +23,8 @@ from fedlearn.words.state import State
 
 def evaluate(visit: Visit) -> Message:
     """Return what the state measures on what this node keeps for it, or on the examples that it trains on.
+
+    Where the message asks for it, the node measures what ``evaluation.beside`` names, too.
 
     Raises
     ------
@@ -50,10 +55,14 @@ def evaluate_on_test_set(visit: Visit) -> Message:
 
 
 def _answer(visit: Visit, examples: Examples) -> Message:
-    state = own_state(visit, wire.read_state(visit.content))
-    state = fits_of(visit.config).personal(state, visit.memory)
-    result = loaded(visit.config)[1].evaluate(state, examples)
-    return wire.metrics_report(visit.message, result.means, result.count)
+    sent, model = wire.read_state(visit.content), loaded(visit.config)[1]
+    result = model.evaluate(fits_of(visit.config).personal(own_state(visit, sent), visit.memory), examples)
+    means = dict(result.means)
+    if wire.is_beside(visit.content):
+        for kind, state in states_beside(visit, sent):
+            found = model.evaluate(state, examples).means  # of a model that went to NaN its loss is left out
+            means |= {f"{name}_{kind}": value for name, value in found.items() if isfinite(value)}
+    return wire.metrics_report(visit.message, means, result.count)
 
 
 def measured(visit: Visit, state: State, when: str) -> dict[str, float]:

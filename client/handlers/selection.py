@@ -8,11 +8,13 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from client.counted import undo
 from client.discretion import Withheld, is_private, log, said_of
+from client.downlink import kept_anchor
 from client.fits import learner_of
 from client.guards import guarded
 from client.ledger import NodeBudget
 from client.memory_file import memory_at_home
 from client.node import examples_of
+from client.participation import why_not as participation_why_not
 from client.summing import forget_sum, has_joined, keys_of, shares_noise
 from client.unsent import keep
 from client.unsent import why_not as unsent_why_not
@@ -32,6 +34,7 @@ def ready(visit: Visit) -> Message:
             visit.status.keep(visit.context, active=False)
             why_not = _why_not(visit) or unsent_why_not(visit)  # last: else it told reasons apart
             keys = keys_of(visit) if visit.config.is_secure and not why_not else b""
+            anchor = "" if why_not else kept_anchor(visit)
     except Withheld as refusal:
         if not visit.is_real:
             raise
@@ -39,7 +42,7 @@ def ready(visit: Visit) -> Message:
     word = said_of(visit, why_not)
     if word != why_not:
         log.error("said to the server %r: %s", word, why_not)
-    return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word, keys=keys)
+    return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word, keys=keys, anchor=anchor)
 
 
 def unsent(visit: Visit) -> Message:
@@ -55,12 +58,19 @@ def _why_not(visit: Visit) -> str:
     why_not = learner_of(visit.config).why_not(visit.memory)
     if is_private(visit.config):
         return why_not or _why_not_published(visit)
-    return "" if len(examples_of(visit)) else "it has no examples"
+    if not len(examples_of(visit)):
+        return why_not or "it has no examples"
+    return why_not or participation_why_not(visit, _asked(visit))
+
+
+def _asked(visit: Visit) -> int:
+    """Return the round that is being selected."""
+    return int(wire.read_config(visit.content).get("round_number", 1))  # type: ignore[arg-type]
 
 
 def _why_not_published(visit: Visit) -> str:
     """Return why a node of a private model has no answer in the round that is being selected."""
-    asked = int(wire.read_config(visit.content).get("round_number", 1))  # type: ignore[arg-type]
+    asked = _asked(visit)
     try:
         budget = NodeBudget.of_round(visit, asked)
         if shares_noise(visit) and budget.has_answered(asked) and not has_joined(visit, asked):

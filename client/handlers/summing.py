@@ -5,6 +5,7 @@ from __future__ import annotations
 from flwr.app import Message
 
 from client.guards import guarded
+from client.sets import remember_set
 from client.summing import part_in, said_in
 from client.visit import Visit
 from fedlearn import wire
@@ -24,7 +25,9 @@ def sign(visit: Visit) -> Message:
     """Return the node's signature of the set of nodes whose reports are to be summed."""
     with guarded(visit):
         with part_in(visit) as node:
-            signed = node.sign(said_in(visit, Survivors))
+            survivors = said_in(visit, Survivors)
+            signed = node.sign(survivors)
+            remember_set(visit, node.keys_of(survivors))
         return wire.secure_answer(visit.message, texts.to_bytes(signed))
 
 

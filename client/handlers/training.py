@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 from flwr.app import Message, RecordDict
 
 from client.answer import Answer, report
 from client.apart import is_apart, kept_apart, own_state
+from client.attacking import lied, poisoned
+from client.beside import train_alone
 from client.counted import undo_from
 from client.discretion import is_private
 from client.downlink import state_in
@@ -20,6 +23,8 @@ from client.handlers.evaluation import measured
 from client.learners.base import LocalFit, LocalTask
 from client.ledger import NodeBudget
 from client.node import examples_of, training_set
+from client.noised import noised
+from client.participation import check_separated, count_participation
 from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.cache.trusted import say_once
@@ -40,10 +45,12 @@ def train(visit: Visit, fit: LocalFit | None = None) -> Message:
     """
     with guarded(visit):
         sent = state_in(visit)  # a node that cannot read what it was sent does not become active
+        check_separated(visit)
         with visit.active():
             try:
                 answer = with_mods(visit, sent, lambda state, content: _learned(visit, state, content, fit))
-                reply = answer if isinstance(answer, Message) else report(visit, answer, state=sent)
+                reply = answer if isinstance(answer, Message) else report(visit, lied(visit, answer, sent), state=sent)
+                count_participation(visit)
                 fits_of(visit.config).put_back()  # now that no array of the report is the learner's
                 return reply
             finally:
@@ -57,6 +64,7 @@ def _learned(visit: Visit, state: State, content: RecordDict, made: LocalFit | N
         if is_apart(config):
             own = own_state(visit, state)
             return Answer.of_fit(kept_apart(visit.memory, task.round_number, lambda: _fit(visit, own, task, None)))
+        train_alone(visit, task)  # first: a fit's arrays are the learner's until its next one
         return Answer.of_fit(_fit(visit, state, task, made))
     learner_of(config).check(state)
     published = NodeBudget.of_round(visit, task.round_number).once(
@@ -70,8 +78,11 @@ def task_of(visit: Visit, content: RecordDict) -> LocalTask:
     undo_from(visit.memory, visit.instruction.round_number)
     rows, passes = examples_of(visit), visit.config.training.passes
     limits = (round(passes * len(rows)) if passes else None, wire.most_examples(content))
+    train = training_set(visit)
+    if (lies := poisoned(visit, train, rows)) is not None:
+        train, rows = lies, np.arange(len(lies))
     return LocalTask(
-        train=training_set(visit),
+        train=train,
         indices=rows,
         seed=visit.config.seed,
         round_number=visit.instruction.round_number,
@@ -86,6 +97,8 @@ def task_of(visit: Visit, content: RecordDict) -> LocalTask:
 def _paid(config: RunConfig, state: State, task: LocalTask) -> LocalFit:
     """Return the fit of a private node, without the metrics that its budget does not pay for."""
     fit = fits_of(config).fit(state, task)
+    if config.nodes_add_noise:
+        return noised(config, state, task, fit)
     loss = loaded(config)[1].metrics.privacy_loss or EPSILON
     spent = {name: value for name, value in fit.metrics.items() if name == loss.name}
     return replace(fit, metrics=spent, num_examples=fit.num_examples if config.privacy.public_sizes else 1)

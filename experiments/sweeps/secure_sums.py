@@ -50,7 +50,7 @@ def _row(label: str, point: PlannedPoint, by_label: Mapping[str, PlannedPoint]) 
     up = np.mean([run.total("bytes_up") / run.summary["rounds"] / 1e6 for run in point.runs])
     hashes = ", ".join(f"{run.summary['seed']}: {run.summary['model_sha256'][:12]}" for run in point.runs)
     difference = _difference(point, by_label.get(BESIDE.get(label, "")))
-    return [label, f"{accuracy.mean:.4f} ({accuracy.sd:.4f})", difference, f"{up:.3f}", hashes]
+    return [label, figures.with_deviation(accuracy), difference, f"{up:.3f}", hashes]
 
 
 def _difference(point: PlannedPoint, other: PlannedPoint | None) -> str:

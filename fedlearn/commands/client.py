@@ -60,6 +60,16 @@ def client(
     health: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Serve gRPC health checks there.", rich_help_panel=NODE)
     ] = "",
+    attack: Annotated[
+        str,
+        typer.Option(metavar="NAME", envvar=f"{VARIABLE}ATTACK", rich_help_panel=NODE, show_default=False,
+                     help="For tests of a deployment: lie in every report, as sign-flip or module:Class."),
+    ] = "",
+    attack_options: Annotated[
+        str,
+        typer.Option(metavar="JSON", envvar=f"{VARIABLE}ATTACK_OPTIONS", rich_help_panel=NODE, show_default=False,
+                     help='Options of --attack, as {"scale": 2}.'),
+    ] = "",
     peers: Annotated[
         Path | None,
         typer.Option(metavar="FILE", envvar=f"{VARIABLE}PEERS", rich_help_panel=NODE,
@@ -146,6 +156,7 @@ def client(
 
     if device and not DEVICE.fullmatch(device):
         raise UsageError(f"--device {device}: write cpu, cuda, cuda:1 and so on, mps or auto")
+    check_attack(attack, attack_options, has_ledger=ledger is not None)
     allowed = {
         "largest_epsilon": largest_epsilon, "delta": delta, "epsilon_of_a_run": epsilon_of_a_run,
         "least_records": least_records,
@@ -165,6 +176,8 @@ def client(
             partition=partition,
             own_data=own_data,
             device=device,
+            attack=attack,
+            attack_options=attack_options,
             memory=memory,
             ledger=ledger,
             data_name=data_name,
@@ -173,3 +186,17 @@ def client(
             health=health,
         )
     )
+
+
+def check_attack(name: str, options: str, *, has_ledger: bool) -> None:
+    """Raise UsageError for an attack that a node cannot carry out; a node with a ledger never lies for a test."""
+    if not name:
+        if options:
+            raise UsageError("--attack-options: give --attack NAME, too: they are its own")
+        return
+    from fedlearn.attacks import load_attack
+
+    if load_attack(name, options).sees_all:
+        raise UsageError(f"--attack {name}: it needs the honest reports of all nodes: use it in a simulation")
+    if has_ledger:
+        raise UsageError("--attack: a node that lies for a test spends nothing: leave --ledger out")

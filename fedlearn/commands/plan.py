@@ -37,7 +37,8 @@ def plan(
         typer.Option(
             min=0,
             rich_help_panel=NODES,
-            help="Rounds from one participation of a node to its next; 0: as many as nodes and availability allow.",
+            help="Rounds from one participation of a node to its next (privacy.separation); 0: as many as nodes and "
+            "availability allow, and some fewer.",
         ),
     ] = 0,
     availability: Annotated[
@@ -101,3 +102,5 @@ def _show(ways: list[Option], epsilon: float, delta: float, private: Protected, 
     Table.of_texts(
         "plan", str(promise), ("noise", "assumes", "noise multiplier", "noise / clip", "error"), rows, words=2
     ).show()
+    if private is Protected.NODES and ways[0].setting:
+        typer.echo(f"Least error: --private nodes --epsilon {epsilon:g} --delta {delta:g} --set {ways[0].setting}")

@@ -93,7 +93,8 @@ IS_THERE: dict[ReadBy, Callable[[RunConfig], bool]] = {
     ReadBy.TORCH: _trains_by_sgd,
     ReadBy.TREES: _grows_trees,
     ReadBy.PRIVATE: _is_private,
-    ReadBy.SUMS: lambda config: bool(model_spec(config.model.name).sums),
+    ReadBy.NOISE: lambda config: config.protects_nodes or bool(model_spec(config.model.name).sums),
+    ReadBy.ATTACKS: lambda config: bool(config.attack.name),
     ReadBy.DROPS: _drops,
     ReadBy.DROPS_BY_SETTING: _drops_by_setting,
 }

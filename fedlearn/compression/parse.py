@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedlearn.compression import anchor
 from fedlearn.compression.base import Codec
 from fedlearn.compression.chain import Chain
 from fedlearn.compression.stages import Role, Stage
@@ -20,6 +21,7 @@ def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Co
     A single name that is not a stage, as ``identity`` or a user's own class, is a codec by itself.
     """
     words = words_in(text)
+    _check_no_anchor(words, text, table.setting)
     kinds = [_kind(word, text, table) for word in words]
     if len(words) == 1 and not hasattr(kinds[0][0], "role"):
         if not hasattr(kinds[0][0], "from_settings"):
@@ -50,6 +52,35 @@ def words_in(text: str) -> list[str]:
         first, *others = SHORT.get(name, (name,))
         words += [f"{first}{colon}{argument}", *others]
     return words
+
+
+def split_anchor(text: str, setting: str) -> tuple[anchor.Anchor | None, str]:
+    """Return the anchor that a chain begins with, None without one, and the rest of the chain.
+
+    >>> split_anchor("anchor:50:2,eden", "compression.downlink")
+    (Anchor(rounds=50, bits=2), 'eden')
+    """
+    word, _, rest = text.partition(",")
+    name, _, argument = word.strip().partition(":")
+    if name != anchor.NAME:
+        return None, text
+    if rest.strip() in ("", "identity"):
+        raise SettingError(
+            setting, text, f"an anchor saves bytes where the correction to it is coded: write {word.strip()},eden"
+        )
+    try:
+        return anchor.Anchor.from_argument(argument), rest
+    except ValueError as error:
+        raise SettingError(setting, text, f"stage {word.strip()!r}: {error}") from None
+
+
+def _check_no_anchor(words: list[str], text: str, setting: str) -> None:
+    """Refuse an anchor that is not the first word of a chain, or stands in a chain of reports."""
+    for word in words:
+        if word.partition(":")[0] == anchor.NAME:
+            is_down = setting == "compression.downlink"
+            what = "it is the first word" if is_down else "nodes keep an anchor of what is sent down to them"
+            raise SettingError(setting, text, f"stage {word!r}: {what}: write compression.downlink = {word},eden")
 
 
 def _kind(word: str, text: str, table: Registry) -> tuple[Any, str]:

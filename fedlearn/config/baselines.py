@@ -11,6 +11,7 @@ from typing import Any
 
 from fedlearn.config.fields import Settings
 from fedlearn.config.schema import RunConfig
+from fedlearn.config.tables.attack import AttackSettings
 from fedlearn.config.tables.learning import ClientSettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
 from fedlearn.config.tables.running import DeviceSettings
@@ -25,6 +26,7 @@ PLAIN: dict[str, Settings] = {
     "gate": GateSettings(max_ratio=0, max_share=1),  # no report is another node's to judge
     "devices": DeviceSettings(),
     "secure": SecureSettings(),
+    "attack": AttackSettings(),
 }
 """Tables of which a baseline takes nothing: what lies between nodes and server."""
 
@@ -34,6 +36,7 @@ ROUNDS = {
 }  # fmt: skip
 TRAINING = {"proximal_mu": 0.0, "partial": False, "stack": 1}
 DATA = {"partition": "iid", "partition_options": ""}  # of one node
+EVALUATION = {"beside": ""}  # a node alone has nothing else
 NOTES = {
     CENTRAL: "baseline central: one node holds all examples and passes over them %.3g times a round, as often as the "
     "federation's rounds do on average",
@@ -59,13 +62,14 @@ def as_baseline(config: RunConfig) -> RunConfig:
         **PLAIN,
         "rounds": config.rounds.model_copy(update=ROUNDS),
         "training": training.model_copy(update={**TRAINING, "passes": passes}),
+        "evaluation": config.evaluation.model_copy(update=EVALUATION),
     }
     if training.baseline == CENTRAL:
         changed["training"] = changed["training"].model_copy(update={"personal": ""})
         changed |= {
             "clients": 1,
             "data": config.data.model_copy(update=DATA),
-            "evaluation": config.evaluation.model_copy(update={"nodes": 0}),
+            "evaluation": config.evaluation.model_copy(update={**EVALUATION, "nodes": 0}),
         }
     return config.model_copy(update=changed)
 
@@ -90,6 +94,7 @@ def replaced_by(baseline: str) -> set[str]:
         return set()
     names = {f"{table}.{name}" for table, plain in PLAIN.items() for name in type(plain).model_fields}
     names |= {f"rounds.{name}" for name in ROUNDS if name != "cohort"} | {f"training.{name}" for name in TRAINING}
+    names |= {f"evaluation.{name}" for name in EVALUATION}
     if baseline == CENTRAL:
         names |= {f"data.{name}" for name in DATA} | {"evaluation.nodes", "training.personal"}
     return names

@@ -64,7 +64,8 @@ class ReadBy(StrEnum):
     TORCH = "a model of torch"
     TREES = "a model of trees"
     PRIVATE = "a private model"
-    SUMS = "a model of sums, as dp-naive-bayes"
+    NOISE = "a model of sums, as dp-naive-bayes, or privacy.protects = 'nodes'"
+    ATTACKS = "an attack, as --attack sign-flip"
     DROPS = "a codec that drops entries, as 'drop'"
     DROPS_BY_SETTING = "a codec that drops entries and names no share itself, as 'drop'"
 

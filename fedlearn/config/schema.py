@@ -1,4 +1,4 @@
-"""All settings of a run: thirteen tables, and three settings beside them.
+"""All settings of a run: fourteen tables, and three settings beside them.
 
 A setting is declared in one place, a field of one of `config/tables/`: its type, default, unit, range and meaning, its
 flag, its other names and who reads it. The command line, TOML files and Flower's run config all fill this schema
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from fedlearn.config.fields import Settings
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
+from fedlearn.config.tables.attack import AttackSettings
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.config.tables.learning import ClientSettings, ModelSettings, TrainingSettings
 from fedlearn.config.tables.privacy import PrivacySettings
@@ -50,6 +51,7 @@ class RunConfig(Settings):
     strategy: StrategySettings = StrategySettings()
     gate: GateSettings = GateSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    attack: AttackSettings = AttackSettings()
     devices: DeviceSettings = DeviceSettings()
     engine: EngineSettings = EngineSettings()
 
@@ -69,8 +71,23 @@ class RunConfig(Settings):
 
     @property
     def protects_nodes(self) -> bool:
-        """Whether nodes clip their change, and the server adds noise to the sum of a round."""
+        """Whether nodes clip their change, and noise is added to it, or to the sum of a round."""
         return self.privacy.protects == "nodes"
+
+    @property
+    def nodes_add_noise(self) -> bool:
+        """Whether nodes are protected by noise that they add themselves, and pay for from their ledgers."""
+        return self.protects_nodes and self.privacy.trust != "central"
+
+    @property
+    def separates_nodes(self) -> bool:
+        """Whether each node enforces a separation of its participations, and the noise of rounds is correlated."""
+        return self.protects_nodes and self.privacy.separation > 1
+
+    @property
+    def adapts_clip(self) -> bool:
+        """Whether the clipping norm of a run that protects nodes changes from round to round."""
+        return self.protects_nodes and self.privacy.clip_quantile > 0
 
     @property
     def sends(self) -> Literal["weights", "update"]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from fedlearn.words.errors import SettingError, said
 from fedlearn.words.metric import EPSILON
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import Layout, State, UpdateKind
+
+if TYPE_CHECKING:
+    from fedlearn.secure.noisy import NoisyChanges
 
 TRIED = 2  # examples of the trial step: batch normalisation needs more than one
 PART_OF_A_COLUMN = 1000  # examples that show the scale of a column
@@ -101,8 +104,15 @@ def loaded(config: RunConfig) -> tuple[Dataset, Model]:
     return dataset, model
 
 
-def whole_numbers_of(config: RunConfig, before: Layout) -> WholeNumbers | None:
-    """Return how the sums of a report go into a secure sum, from the layout of the state; None if a model has none."""
+def whole_numbers_of(config: RunConfig, before: Layout) -> WholeNumbers | NoisyChanges | None:
+    """Return how whole numbers of a report go into a secure sum, from the layout of the state.
+
+    They are the sums of a model that has some, or changes to which nodes add shares of noise; else None.
+    """
+    if config.nodes_add_noise:
+        from fedlearn.secure.noisy import NoisyChanges
+
+        return NoisyChanges.of(config, before)
     model, nodes = loaded(config)[1], config.largest_cohort
     if not isinstance(model, Summed):
         return None
@@ -222,7 +232,11 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
 
 def initial_state(settings: Mapping[str, Any], state: State) -> State:
     """Return the state before round 1; the argument `state` makes no difference."""
-    config = from_flower(settings)
+    return first_state(from_flower(settings))
+
+
+def first_state(config: RunConfig) -> State:
+    """Return the state before round 1, the same in each process."""
     model = loaded(config)[1]
     first = model.initial_state(seed=config.seed)
     if not config.model.initial:

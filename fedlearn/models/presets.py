@@ -38,8 +38,10 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
     preset: dict[str, Any] = {"strategy.name": row.strategy} if row.strategy else {}
     if flat.get("privacy.protects") == "records":
         preset["training.learner"] = DP_SGD
-    if flat.get("privacy.protects") == "nodes" and row.trains_in_steps:
-        preset |= {"strategy.weighting": "uniform", "compression.send": "update"}
+    is_distributed = flat.get("privacy.trust") == "distributed"
+    protects_nodes = flat.get("privacy.protects") == "nodes" and row.trains_in_steps
+    if protects_nodes:
+        preset |= {"strategy.weighting": "uniform", "compression.send": "update", "privacy.trust": "central"}
     if flat.get("strategy.name", row.strategy) == row.strategy:
         if row.rounds == "once":
             # Every node sends all it has: in a second round all budgets would be spent.
@@ -50,7 +52,9 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
             # All nodes are asked, as most have spent their budget: asking two at a time takes longer.
             clients = flat.get("clients", DEFAULTS.clients)
             preset |= {"rounds.total": clients, "rounds.cohort": 1, "rounds.invited": clients}
-    if row.sums and flat.get("privacy.trust") == "distributed":
+    if protects_nodes and is_distributed:
+        preset["secure.sums"] = "masked"
+    if (row.sums or protects_nodes) and is_distributed:
         # Noise is calibrated to the fewest reports; a round that is run again costs the nodes nothing.
         preset |= {"rounds.minimum_ready": MOST_NODES, "rounds.quorum": MOST_NODES}
     return preset | _of_algorithm({**preset, **flat}.get("strategy.name")) | dict(flat)

@@ -34,6 +34,11 @@ def is_clipped(arrays: Mapping[str, Array], clip: float) -> bool:
     return norm_of(arrays) <= clip * (1 + SLACK)
 
 
+def within(change: Mapping[str, Array], clip: float) -> Array:
+    """Return 1/2 where the norm of a change is at most ``clip``, else -1/2; shape (1,), float32."""
+    return np.array([0.5 if norm_of(change) <= clip else -0.5], np.float32)
+
+
 def clipped(change: State, clip: float) -> dict[str, Array]:
     """Return the change times min(1, clip / its L2 norm), in its own dtypes; zeros where an entry is not finite.
 

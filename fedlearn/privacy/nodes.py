@@ -9,18 +9,27 @@ one node; the account claims the amplification. *With a fixed cohort* nothing is
 that one node's reports come or do not come while the others are drawn alike. Where another node would be drawn in its
 place, a sum moves by twice as much: `NodePlan.replaced` says what the promise is then.
 
+*With a separation* nothing is claimed of the draw, and the noise of rounds is correlated
+(`fedlearn.privacy.factorization`): all rounds together are one Gaussian answer C x + z, of the sensitivity of C for
+participations so far apart, which each node enforces. The first t rows of C are what t rounds have answered.
+
+*With a population* the noise keeps the promise to its nodes, and `spent_by_round` is what these nodes get of it.
+
 Source: McMahan et al. 2018 (arXiv:1710.06963); "reports come or do not come" is the zero-out relation of Kairouz et al.
-2021 (arXiv:2103.00039), section 2.
+2021 (arXiv:2103.00039), section 2; correlated noise: Choquette-Choo et al. 2023 (arXiv:2306.08153).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fedlearn.privacy.accounts import GaussianRounds, Guarantee, epsilon_of, epsilons_by_round, noise_multiplier_for
 from fedlearn.privacy.accounts.guarantee import sampled
 from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
+from fedlearn.privacy.factorization.banded import Banded
+from fedlearn.privacy.studies import Study
 from fedlearn.words.errors import SettingError
 
 if TYPE_CHECKING:
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
 
 TRUST = "trusted server"
 FIXED = "no sampling assumed, the others are drawn alike"
+WAITING = FIXED + "; each node waits {separation} rounds from one turn to its next, which its own memory enforces"
 SLACK = 1e-9  # relative: a calibrated noise multiplier fits its own budget up to rounding
 
 
@@ -49,6 +59,14 @@ class NodePlan:
         Probability with which a node takes part in a round; 1 where no amplification is claimed.
     given : float, default=0.0
         Noise multiplier that the settings name, or that the run began with; 0: the smallest that keeps to the budget.
+    separation : int, default=1
+        Fewest rounds from one participation of a node to its next.
+    correlation : Banded, optional
+        Matrix C that correlates the noise of rounds, with a row for each; None: it is independent.
+    study : Study, optional
+        Population for which the noise is meant; None: it is meant for these nodes.
+    clients : int, default=0
+        Number of nodes of the run.
 
     Examples
     --------
@@ -64,6 +82,10 @@ class NodePlan:
     expected: int
     sampling_rate: float = 1.0
     given: float = 0.0
+    separation: int = 1
+    correlation: Banded | None = None
+    study: Study | None = None
+    clients: int = 0
 
     @classmethod
     def of(cls, config: RunConfig) -> NodePlan:
@@ -71,38 +93,60 @@ class NodePlan:
         privacy = config.privacy
         if not privacy.delta:
             raise SettingError("privacy.delta", 0.0, "Gaussian noise needs one: far below 1 / nodes, as 1e-6")
-        is_sampled = config.rounds.selector == "poisson"
+        is_sampled, separation = config.rounds.selector == "poisson", privacy.separation
         return cls(
             privacy.epsilon,
             privacy.delta,
             clip=privacy.clip,
             rounds=config.rounds.total,
             expected=config.goal_count,
-            sampling_rate=config.goal_count / config.clients if is_sampled else 1.0,
+            sampling_rate=config.goal_count / config.clients if is_sampled and not privacy.population else 1.0,
             given=privacy.noise_multiplier,
+            separation=separation,
+            correlation=_best(config.rounds.total, separation) if separation > 1 else None,
+            study=_study_of(config) if privacy.population else None,
+            clients=config.clients,
         )
 
     @property
     def noise_multiplier(self) -> float:
-        """Standard deviation of the noise on a sum, divided by clip."""
-        return self.given or noise_multiplier_for(
-            self.epsilon, delta=self.delta, rounds=self.rounds, sampling_rate=self.sampling_rate
-        )
+        """Standard deviation of the noise that is drawn for a round, divided by clip."""
+        if self.study is not None and not self.given:
+            return self.study.noise_multiplier(self.epsilon, self.delta, self.rounds)
+        if self.given or self.correlation is None:
+            return self.given or noise_multiplier_for(
+                self.epsilon, delta=self.delta, rounds=self.rounds, sampling_rate=self.sampling_rate
+            )
+        one = noise_multiplier_for(self.epsilon, delta=self.delta, rounds=1)
+        return one * self.correlation.sensitivity(self.separation)
 
     @property
     def mechanism(self) -> GaussianRounds:
         """The mechanism of all rounds."""
-        return GaussianRounds(self.noise_multiplier, self.rounds, self.sampling_rate)
+        return self._after(self.rounds)
+
+    def _after(self, rounds: int) -> GaussianRounds:
+        """Return the mechanism of the first rounds."""
+        if self.correlation is None:
+            return GaussianRounds(self.noise_multiplier, rounds, self.sampling_rate)
+        return GaussianRounds(self.noise_multiplier / self.correlation.first(rounds).sensitivity(self.separation), 1)
 
     @property
     def guarantee(self) -> Guarantee:
         """What the whole run promises for a node."""
         sampling = FIXED if self.sampling_rate == 1 else sampled(PrivacyUnit.NODE, self.sampling_rate)
+        sampling = sampling if self.correlation is None else WAITING.format(separation=self.separation)
         return Guarantee(self.epsilon, self.delta, NeighboringRelation.ADD_REMOVE, PrivacyUnit.NODE, TRUST, sampling)
 
     def check(self) -> None:
         """Raise SettingError where the noise that is given costs more than the budget."""
-        cost = epsilon_of([self.mechanism], delta=self.delta) if self.given else 0.0
+        if self.correlation is not None and self.rounds > self.correlation.rounds:
+            raise SettingError(
+                "rounds.total", self.rounds,
+                f"the noise of this run was correlated for {self.correlation.rounds} rounds: take no more of them",
+            )  # fmt: skip
+        paid = self.mechanism if self.study is None else self.study.mechanism(self.noise_multiplier, self.rounds)
+        cost = epsilon_of([paid], delta=self.delta) if self.given else 0.0
         if cost > self.epsilon * (1 + SLACK):
             raise SettingError(
                 "privacy.noise_multiplier", self.given,
@@ -116,13 +160,29 @@ class NodePlan:
 
     def spent_by_round(self) -> list[float]:
         """Return an upper bound on epsilon after each round, (rounds,), in nats."""
-        return epsilons_by_round(self.mechanism, delta=self.delta)
+        if self.correlation is None:
+            return epsilons_by_round(self.mechanism, delta=self.delta)
+        return [epsilon_of([self._after(number)], delta=self.delta) for number in range(1, self.rounds + 1)]
 
     def replaced(self, rounds: int) -> float:
         """Return epsilon after so many rounds where another node is drawn in a node's place: sums move by 2 clip."""
-        moved = GaussianRounds(self.noise_multiplier / 2, rounds)
+        once = self._after(rounds).without_sampling()
+        moved = replace(once, noise_multiplier=once.noise_multiplier / 2)
         return epsilon_of([moved], delta=self.delta)
 
-    def keeping(self, noise_multiplier: float) -> NodePlan:
+    def keeping(self, noise_multiplier: float, correlation: Banded | None = None) -> NodePlan:
         """Return the plan of a run that goes on with the noise it began with."""
-        return replace(self, given=noise_multiplier)
+        return replace(self, given=noise_multiplier, correlation=correlation or self.correlation)
+
+
+def _study_of(config: RunConfig) -> Study:
+    nodes, expected = config.privacy.population, config.goal_count
+    cohort = config.privacy.population_cohort or max(round(nodes * expected / config.clients), 1)
+    return Study(nodes, cohort, expected)
+
+
+@cache
+def _best(rounds: int, separation: int) -> Banded:
+    from fedlearn.privacy.factorization.planning import best_factorization
+
+    return best_factorization(rounds, separation)

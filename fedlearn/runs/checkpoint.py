@@ -5,7 +5,8 @@ the one before it stands, with the files it names, which are removed only afterw
 round is appended and synced, and `checkpoint.json` says how many bytes count; the remains of a killed write lie behind
 these bytes, and the next round is written over them. The file of what the nodes keep grows in the same way
 (`memories.py`); a private run stores it between commits, too. A commit also syncs the files that others append to
-(`appended.py`). What people read is written when the round is stored (`published.py`).
+(`appended.py`). What people read is written when the round is stored (`published.py`). No other user may read the
+memory of the strategy, as it may hold noise that later rounds depend on.
 
 Rounds may be put off (``rounds.store_every``): they are stored with a later one, all or none of them. Until then the
 states that a store may have to hold are kept in memory.
@@ -280,7 +281,7 @@ class RunStore:
         are appended to.
         """
         before, new = self._stored, committed.put_off
-        write_together(self.folder, parts)
+        write_together(self.folder, parts, secret={memory_name(len(committed.history.rounds))})
         lines = b"".join(json.dumps(each.as_row()).encode() + b"\n" for each in new)
         write_from(self.folder / HISTORY, before.manifest.history_bytes, lines)
         content = before.history_content.copy()

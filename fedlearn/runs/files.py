@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -33,29 +33,31 @@ def write_atomically(path: Path, data: bytes) -> None:
     write_together(path.parent, {path.name: data})
 
 
-def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
+def write_together(folder: Path, files: Mapping[str, bytes], *, secret: Collection[str] = ()) -> None:
     """Write some files, each as `write_atomically` does, with one sync for all that lie in one folder.
 
     Parameters
     ----------
     files
         Name within the folder -> content. The files are put into place in this order; a power failure may change it.
+    secret
+        Names of files that no other user may read.
     """
-    paths = {folder / name: data for name, data in files.items()}
-    for path, data in paths.items():
-        _put_into_place(path, data)
-    for parent, path in {path.parent: path for path in paths}.items():
+    paths = {name: folder / name for name in files}
+    for name, path in paths.items():
+        _put_into_place(path, files[name], mode=0o600 if name in secret else 0o666)
+    for parent, path in {path.parent: path for path in paths.values()}.items():
         with _naming(path):
             sync_folder(parent)
 
 
-def _put_into_place(path: Path, data: bytes) -> None:
+def _put_into_place(path: Path, data: bytes, *, mode: int) -> None:
     """Write a file aside, sync it, and give it its name."""
     aside = path.with_name(f".{path.name}.tmp")
     with _naming(path, aside):
         path.parent.mkdir(parents=True, exist_ok=True)
         aside.unlink(missing_ok=True)  # left by a kill; if it were a link, another file would be overwritten
-        with aside.open("xb") as file:
+        with open(aside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -9,6 +9,7 @@
 | ``accuracy_before``, ... | metrics of the state that was sent to it |
 | ``accuracy_after``, ... | metrics of that state after its training |
 | ``accuracy``, ... | metrics of the state that was made of all reports |
+| ``accuracy_global``, ``..._tuned``, ``..._alone`` | what ``evaluation.beside`` has the node measure beside it |
 
 A private model has no such file: the privacy budget does not pay for these measurements.
 """

@@ -41,6 +41,7 @@ def kept(name: str, value: Setting) -> Setting:
 
 
 def free_to_change(config: RunConfig) -> set[str]:
-    """Return the settings that a resumed run may change; not its number of rounds if they divide a privacy budget."""
-    divides = model_spec(config.model.name).is_planned
+    """Return the settings that a resumed run may change; not its number of rounds if noise is calibrated to it."""
+    by_rounds = config.protects_records and not config.privacy.participations
+    divides = model_spec(config.model.name).is_planned or by_rounds or config.nodes_add_noise
     return names.free_to_change() - ({"rounds.total"} if divides else set())

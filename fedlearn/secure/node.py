@@ -126,6 +126,11 @@ class SecureNode:
         """Return the ids of the nodes with which this node has shared its secrets, and its own: those of one sum."""
         return tuple(member.node for member in self._within(question).members)
 
+    def keys_of(self, survivors: Survivors) -> list[bytes]:
+        """Return the keys by which the nodes of a set are known (`Advertised.verify`)."""
+        members = self._within(survivors.question).members
+        return [members[position].verify for position in survivors.reported]
+
     def mask(self, delivered: Delivered, values: Words, bits: int) -> Masked:
         """Return the report under its masks.
 

@@ -4,7 +4,10 @@ from fedlearn.wire.arrays import pack, pack_arrays, replace_arrays, unpack, unpa
 from fedlearn.wire.boxes import BOX, box, box_rest, boxed, packed, unbox
 from fedlearn.wire.messages import (
     evaluation,
+    is_beside,
     most_examples,
+    read_anchor,
+    read_clip,
     read_config,
     read_instruction,
     read_keys,
@@ -19,8 +22,10 @@ from fedlearn.wire.messages import (
     with_ttl,
 )
 from fedlearn.wire.records import (
+    ANCHOR,
     ARRAYS,
     CHECKSUM,
+    CLIP,
     CONFIG,
     INSTRUCTION,
     METRICS,
@@ -70,10 +75,12 @@ from fedlearn.wire.secure import (
 from fedlearn.wire.sizes import bytes_of, bytes_of_all, bytes_of_each
 
 __all__ = [
+    "ANCHOR",
     "ANSWER",
     "ARRAYS",
     "BOX",
     "CHECKSUM",
+    "CLIP",
     "CONFIG",
     "INSTRUCTION",
     "METRICS",
@@ -99,6 +106,7 @@ __all__ = [
     "check_seal",
     "checksum_of",
     "evaluation",
+    "is_beside",
     "metrics_record",
     "metrics_report",
     "most_examples",
@@ -110,7 +118,9 @@ __all__ = [
     "parcels_record",
     "plain_report",
     "put_aside",
+    "read_anchor",
     "read_at",
+    "read_clip",
     "read_config",
     "read_instruction",
     "read_keys",

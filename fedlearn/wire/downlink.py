@@ -1,16 +1,25 @@
-"""The state on its way down, decoded: what a node trains, and what the gate measures a report by."""
+"""The state on its way down, decoded: what a node trains, and what the gate measures a report by.
+
+A state travels as it is, or coded, or as a coded correction to an anchor. A message then says the anchor's name, and
+brings the anchor itself to a node that has another one (`fedlearn.compression.anchor`).
+"""
 
 from __future__ import annotations
 
-from flwr.app import ArrayRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-from fedlearn.compression import Codec, load_downlink
+from fedlearn import flower
+from fedlearn.compression import Anchor, Codec, Payload, anchor_codec, load_anchor, load_downlink
+from fedlearn.compression.anchor import corrected, name_of, number_in
 from fedlearn.config import RunConfig
 from fedlearn.wire.arrays import unpack_arrays
 from fedlearn.wire.messages import read_state
-from fedlearn.wire.records import state_record
-from fedlearn.words.seeding import downlink_seed
-from fedlearn.words.state import Layout, State
+from fedlearn.wire.records import ANCHOR, DOWNLINK, config_in, state_record
+from fedlearn.words.errors import Refused
+from fedlearn.words.seeding import anchor_seed, downlink_seed
+from fedlearn.words.state import Array, Layout, State, Update
+
+ALIVE = 4  # decoded anchors that a process holds; synchronous rounds have one, asynchronous ones a few
 
 
 class Downlink:
@@ -19,27 +28,42 @@ class Downlink:
     Parameters
     ----------
     codec
-        What the states were encoded by; None of states that travel as they are.
+        What the states were encoded by, or the corrections; None of states that travel as they are.
     layout
         Of the state; read by the codec alone.
     seed
         Of the run.
+    anchor
+        How anchors travel; None where each state is coded by itself.
     """
 
-    def __init__(self, codec: Codec | None, *, layout: Layout, seed: int) -> None:
+    def __init__(self, codec: Codec | None, *, layout: Layout, seed: int, anchor: Anchor | None = None) -> None:
         self._codec, self._layout, self._seed = codec, layout, seed
+        self._anchor_codec = None if anchor is None else anchor_codec(anchor)
+        self._anchors: dict[str, State] = {}
         self._last: tuple[ArrayRecord, State] | None = None
 
     @classmethod
     def of(cls, config: RunConfig, *, layout: Layout) -> Downlink:
         """Return the decoder of a run."""
         is_plain = config.compression.downlink == "identity"
-        return cls(None if is_plain else load_downlink(config.compression), layout=layout, seed=config.seed)
+        codec, anchor = None if is_plain else load_downlink(config.compression), load_anchor(config.compression)
+        return cls(codec, layout=layout, seed=config.seed, anchor=anchor)
 
-    def state_in(self, content: RecordDict, *, round_number: int) -> State:
+    @property
+    def has_anchor(self) -> bool:
+        """Whether the states travel as corrections to an anchor."""
+        return self._anchor_codec is not None
+
+    def state_in(self, content: RecordDict, *, round_number: int, anchor: State | None = None) -> State:
         """Return the state that an instruction of a round brings, read-only.
 
         Nodes of one process are given the very same record in a round: it is decoded once.
+
+        Parameters
+        ----------
+        anchor
+            The decoded anchor that the message names (`anchor_of`); None where there are no anchors.
 
         Raises
         ------
@@ -52,8 +76,62 @@ class Downlink:
         if self._last is None or self._last[0] is not record:
             seed = downlink_seed(self._seed, round_number=round_number)
             update = self._codec.decode(unpack_arrays(record), layout=self._layout, seed=seed)
-            state = {name: entries.dense(self._layout[name]) for name, entries in update.items()}
-            for array in state.values():
-                array.flags.writeable = False
-            self._last = record, state
+            state = self._dense(update) if anchor is None else corrected(anchor, update, self._layout)
+            self._last = record, _read_only(state)
         return self._last[1]
+
+    def anchor_of(self, name: str, payload: Payload) -> State:
+        """Return the anchor of a name, read-only, from what travels of it; it is decoded once, and compared each time.
+
+        Raises
+        ------
+        Refused
+            If the payload does not decode, or is that of another anchor.
+        """
+        if (number := number_in(name)) < 1 or name_of(number, payload) != name:
+            raise Refused("wrong-anchor", f"{name[:40]!r} is not the name of the anchor that is there")
+        if name not in self._anchors:
+            assert self._anchor_codec is not None
+            seed = anchor_seed(self._seed, number=number)
+            update = self._anchor_codec.decode(payload, layout=self._layout, seed=seed)
+            while len(self._anchors) >= ALIVE:
+                del self._anchors[next(iter(self._anchors))]
+            self._anchors[name] = _read_only(self._dense(update))
+        return self._anchors[name]
+
+    def _dense(self, update: Update) -> dict[str, Array]:
+        return {name: entries.dense(self._layout[name]) for name, entries in update.items()}
+
+
+def _read_only(state: dict[str, Array]) -> State:
+    for array in state.values():
+        array.flags.writeable = False
+    return state
+
+
+def name_anchor(content: RecordDict, name: str, record: ArrayRecord | None) -> None:
+    """Say in a message to which anchor its state is a correction, and bring that anchor, if it is given."""
+    flower.filled(content, {DOWNLINK: flower.filled(ConfigRecord(), {"anchor": name})})
+    if record is not None:
+        flower.filled(content, {ANCHOR: record})
+
+
+def read_anchor_name(content: RecordDict) -> str:
+    """Return the name of the anchor to which the state of a message is a correction.
+
+    Raises
+    ------
+    Refused
+        If the message names none.
+    """
+    record = config_in(content, DOWNLINK)
+    name = None if record is None else record.get("anchor")
+    if not isinstance(name, str):
+        raise Refused("undecodable", "the message does not say to which anchor its state is a correction")
+    return name
+
+
+def read_anchor_payload(content: RecordDict) -> Payload | None:
+    """Return what travels of the anchor that a message brings; None if it brings none."""
+    record = content.get(ANCHOR)
+    return unpack_arrays(record) if isinstance(record, ArrayRecord) else None

@@ -5,7 +5,7 @@
 | ready query | ``query.ready`` | round, attempt; SHA-256 of unsent arrays | partition id; ready or why not |
 | unsent arrays | ``query.unsent`` | the same, and the arrays, once to a node that lacks them | as to a ready query |
 | training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
-| evaluation | ``evaluate`` | state, Flower's config | metrics |
+| evaluation | ``evaluate`` | state, Flower's config; whether to measure more | metrics |
 | evaluation | ``evaluate.on_test_set`` | state, Flower's config | metrics of the node's own state |
 | round over | ``query.round_over`` | round, attempt, why | no records |
 
@@ -14,7 +14,9 @@ The reports are in `fedlearn.wire.reports`, the keys of the records in `fedlearn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 
@@ -22,7 +24,10 @@ from fedlearn import flower
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 from fedlearn.wire.records import (
     ARRAYS,
+    BESIDE,
+    CLIP,
     CONFIG,
+    DOWNLINK,
     INSTRUCTION,
     PARCELS,
     READY_QUERY,
@@ -36,8 +41,10 @@ from fedlearn.wire.records import (
     state_record,
 )
 from fedlearn.words.cohort import Instruction
-from fedlearn.words.errors import said
+from fedlearn.words.errors import Refused, said
 from fedlearn.words.state import State
+
+LONGEST_NAME = 64  # characters of the name of an anchor; ours have a third
 
 
 def ready_query(
@@ -65,15 +72,20 @@ def wanted_unsent(content: Mapping[str, flower.Record]) -> str:
     return str(read_config(content).get(UNSENT, ""))
 
 
-def ready_answer(query: Message, *, partition_id: int, why_not: str = "", keys: bytes = b"") -> Message:
+def ready_answer(
+    query: Message, *, partition_id: int, why_not: str = "", keys: bytes = b"", anchor: str = ""
+) -> Message:
     """Return a node's answer to a ready query: that the node is ready, or why it is not.
 
     Parameters
     ----------
     keys
         The node's keys for a secure sum; empty without one.
+    anchor
+        The name of the anchor that the node keeps; empty without one.
     """
-    said = {"partition_id": partition_id, "why_not": why_not} | ({"keys": keys} if keys else {})
+    said: dict[str, int | str | bytes] = {"partition_id": partition_id, "why_not": why_not}
+    said |= ({"keys": keys} if keys else {}) | ({"anchor": anchor} if anchor else {})
     return Message(flower.filled(RecordDict(), {CONFIG: flower.filled(ConfigRecord(), said)}), reply_to=query)
 
 
@@ -100,6 +112,12 @@ def read_keys(reply: Message) -> bytes:
     return keys if isinstance(keys, bytes) else b""
 
 
+def read_anchor(reply: Message) -> str:
+    """Return the name of the anchor that a ready node says it keeps; empty where it has said none."""
+    anchor = reply.content[CONFIG].get("anchor", "")
+    return anchor if isinstance(anchor, str) and len(anchor) <= LONGEST_NAME else ""
+
+
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
     """Return the notice that a round is over for a node: cancelled, rejected, late, refused, or abandoned."""
     notice = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt, "why": why})
@@ -114,11 +132,29 @@ def with_instruction(message: Message, instruction: Instruction, *, ttl: float) 
 
 
 def evaluation(
-    node_id: int, state: ArrayRecord, *, round_number: int, ttl: float, on: str = MessageType.EVALUATE
+    node_id: int,
+    state: ArrayRecord,
+    *,
+    round_number: int,
+    ttl: float,
+    on: str = MessageType.EVALUATE,
+    beside: bool = False,
 ) -> Message:
-    """Return the message that asks a node to evaluate a state: on its own examples, or by another type of message."""
-    config = flower.filled(ConfigRecord(), {SERVER_ROUND: round_number})
+    """Return the message that asks a node to evaluate a state: on its own examples, or by another type of message.
+
+    Parameters
+    ----------
+    beside
+        Whether to measure what ``evaluation.beside`` names, too.
+    """
+    about: dict[str, Any] = {SERVER_ROUND: round_number, **({BESIDE: True} if beside else {})}
+    config = flower.filled(ConfigRecord(), about)
     return Message(RecordDict({ARRAYS: state, CONFIG: config}), node_id, on, ttl=ttl)
+
+
+def is_beside(content: Mapping[str, flower.Record]) -> bool:
+    """Return whether a node is asked to measure what ``evaluation.beside`` names, too."""
+    return bool(read_config(content).get(BESIDE, False))
 
 
 def with_ttl(message: Message, ttl: float) -> Message:
@@ -149,9 +185,23 @@ def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
 
 def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``; empty if there are none."""
-    ours = (INSTRUCTION, PARCELS, WORK, SECURE)
+    ours = (INSTRUCTION, PARCELS, WORK, SECURE, DOWNLINK)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
+
+
+def read_clip(content: Mapping[str, flower.Record]) -> float:
+    """Return the clipping norm of a round, which its instruction brings where it follows a quantile.
+
+    Raises
+    ------
+    Refused
+        If there is none, or it is not finite and above 0.
+    """
+    value = read_config(content).get(CLIP)
+    if not (isinstance(value, float) and 0 < value < math.inf):
+        raise Refused("undecodable", "the instruction has no clipping norm")
+    return value
 
 
 _last_state: tuple[ArrayRecord, State] | None = None

@@ -26,14 +26,18 @@ INSTRUCTION = "instruction"
 REPORT = "report"
 NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
+BESIDE = "beside"  # in the config of an evaluation
+CLIP = "clip"  # among the settings of a training message, where the clipping norm of nodes changes from round to round
 CHECKSUM = "checksum"
 PARCELS = "parcels"
+ANCHOR = "anchor"  # the arrays of an anchor (`fedlearn.compression.anchor`), for a node that has an older one
+DOWNLINK = "downlink"  # says to which anchor the state is a correction
 SECURE = "secure"
 SECRETS = "secrets"  # in a node's memory alone: no message and no run folder ever holds it
 UNSENT = "unsent"  # in a ready query: the SHA-256 of the arrays that no training message brings
 WORK = "work"  # limits a simulated device to the work that it has time for; no server sends it
 
-RECORDS = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS, WORK, SECURE})
+RECORDS = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS, WORK, SECURE, ANCHOR, DOWNLINK})
 """Keys of fedlearn's own records, which no parcel beside the state may have as its name."""
 
 
@@ -56,7 +60,7 @@ def state_key(content: RecordDict) -> str:
     records = flower.entries_of(content)
     if isinstance(records.get(ARRAYS), ArrayRecord):
         return ARRAYS
-    keys = [key for key, record in records.items() if isinstance(record, ArrayRecord)]
+    keys = [key for key, record in records.items() if isinstance(record, ArrayRecord) and key != ANCHOR]
     if len(keys) == 1:
         return keys[0]
     raise Refused("undecodable", f"expected one ArrayRecord, or one named {ARRAYS!r} among several; found {len(keys)}")
@@ -72,12 +76,14 @@ def parcels_of(content: RecordDict) -> dict[str, ArrayRecord]:
     """Return all parcels but the state's, by name."""
     state = state_key(content)
     records = flower.entries_of(content)
-    return {name: each for name, each in records.items() if isinstance(each, ArrayRecord) and name != state}
+    return {
+        name: each for name, each in records.items() if isinstance(each, ArrayRecord) and name not in (state, ANCHOR)
+    }
 
 
 def put_aside(content: RecordDict) -> dict[str, flower.Record]:
     """Remove, and return, the records that a plain Flower App lacks: instruction and parcels."""
-    ours = [key for key in (INSTRUCTION, PARCELS, WORK, SECURE) if key in content]
+    ours = [key for key in (INSTRUCTION, PARCELS, WORK, SECURE, ANCHOR, DOWNLINK) if key in content]
     return {key: content.pop(key) for key in (*ours, *parcels_of(content))}
 
 

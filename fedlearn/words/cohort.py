@@ -73,11 +73,12 @@ class Instruction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadyNode:
-    """A node that said it is ready, and its keys for a secure sum, empty without one."""
+    """A node that said it is ready, its keys for a secure sum, and the name of its anchor; empty without them."""
 
     node_id: int
     partition_id: int
     keys: bytes = b""
+    anchor: str = ""
 
 
 class NodeReport(NamedTuple):

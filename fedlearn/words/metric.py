@@ -122,6 +122,11 @@ EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is
 TEST_EXAMPLES, BEFORE, AFTER = "test_examples", "before", "after"
 """Keys of a node's own measurements: number of examples; of the state before, and after, the node's training."""
 
+GLOBAL, TUNED, ALONE = "global", "tuned", "alone"
+BESIDE = (GLOBAL, TUNED, ALONE)
+"""Keys of what a node measures beside the model that it uses (``evaluation.beside``): the state that all have, its own
+model after some more passes over its examples, and a model that took the same steps alone."""
+
 
 VIRTUAL_SECONDS = Metric("virtual_seconds", "virtual time", unit="s", note="since the run began", low=0)
 
@@ -152,6 +157,13 @@ def is_of_devices(name: str) -> bool:
     """
     return name.startswith(REPORTS_OF) or name in {metric.name for metric in virtual_time(())}
 
+
+ANCHORS_SENT = Metric("anchors_sent", "nodes that were sent the anchor", note="the others had it", low=0)
+DOWNLINK_ERROR = Metric(
+    "downlink_error", "error of the state on its way down", better="down", low=0,
+    note="L2 norm of what nodes decode less the exact state, by that of the exact state",
+)  # fmt: skip
+"""Measured where the state travels as a correction to an anchor."""
 
 STALE = "commits between a state and its report"
 STALENESS_MEAN = Metric("staleness_mean", "mean staleness", note=STALE, low=0)

@@ -22,6 +22,7 @@ from fedlearn.words.metric import (
     AFTER,
     ALL_RIGHT,
     BEFORE,
+    BESIDE,
     EPSILON,
     JUDGING_LOSS,
     LOSS,
@@ -137,10 +138,12 @@ class Metrics:
         follow = (metric for metric in self.evaluated if isinstance(means.get(metric.exp_of), int | float))
         return {**means, **{metric.name: float(np.exp(means[metric.exp_of])) for metric in follow}}
 
-    def completed_on_nodes(self, reported: Mapping[str, float]) -> dict[str, float]:
-        """Return the metrics that are computed from a node's measurements of the states before and after training."""
+    def completed_on_nodes(
+        self, reported: Mapping[str, float], kinds: Sequence[str] = (BEFORE, AFTER)
+    ) -> dict[str, float]:
+        """Return the metrics that are computed from a node's measurements of several states: before training, say."""
         found: dict[str, Any] = {}
-        for when in (BEFORE, AFTER):
+        for when in kinds:
             means = {metric.name: reported.get(f"{metric.name}_{when}") for metric in self.evaluated}
             follow = [metric.name for metric in self.evaluated if metric.exp_of]
             found |= {f"{name}_{when}": value for name, value in self.completed(means).items() if name in follow}
@@ -153,7 +156,9 @@ class Metrics:
     def of_node(self, name: str) -> Metric:
         """Return the metric whose range holds for a node's measurement: for accuracy_before, that of accuracy."""
         known = {metric.name: metric for metric in (*self.reported, *self.evaluated)}
-        return known.get(name) or known.get(name.removesuffix(f"_{BEFORE}").removesuffix(f"_{AFTER}"), Metric(name))
+        measured, _, kind = name.rpartition("_")
+        of_state = known.get(measured) if kind in (BEFORE, AFTER, *BESIDE) else None
+        return known.get(name) or of_state or Metric(name)
 
     def combined(self, reports: Sequence[NodeReport], before: Measured) -> dict[str, float | None]:
         """Return the metrics of a cohort; None for a metric that no node has measured.

@@ -40,12 +40,16 @@ REFUSALS = {
         "the owner does not allow this model", "choose another model.name, or ask the owner for this one (--models)"
     ),
     "no-memory-folder": Refusal(
-        "training.personal names layers that a node keeps, and the node has no folder for them",
-        "ask the owner to start it with --memory FOLDER, or change the settings: leave training.personal empty",
+        "training.personal or privacy.separation asks nodes to keep something, and the node has no folder for it",
+        "ask the owner to start it with --memory FOLDER, or change the settings: leave out both",
     ),
     "noise-not-secure": Refusal("the noise would be seeded, which protects no record", 'set privacy.noise = "secure"'),
     "private-model": Refusal(
         "the model is private, and no budget pays for measuring it on a node", "set evaluation.nodes = 0"
+    ),
+    "sets-not-remembered": Refusal(
+        "sums would be exact, and the node lists no peers or has no ledger, beside which it remembers what it was in",
+        'set model.name = "dp-statistics", or ask the owner to start it with --peers and --ledger',
     ),
     "sizes-not-public": Refusal("the number of records would be published", "set privacy.public_sizes = false"),
     "sums-not-masked": Refusal(

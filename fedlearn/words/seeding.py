@@ -67,6 +67,11 @@ def downlink_seed(seed: int, *, round_number: int) -> int:
     return seed_for(seed, purpose="downlink", round_number=round_number)
 
 
+def anchor_seed(seed: int, *, number: int) -> int:
+    """Return the seed of the codec by which the anchor that was fixed in a round travels."""
+    return seed_for(seed, purpose="anchor", round_number=number)
+
+
 def rng_for(seed: int, *, purpose: str, round_number: int = 0, attempt: int = 0, node: int = 0) -> np.random.Generator:
     """Return a random generator for one purpose of one node in one round; the same arguments give the same numbers.
 

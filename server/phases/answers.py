@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 from typing import cast
 
@@ -12,7 +12,7 @@ from flwr.app import Message, MetricRecord
 from fedlearn import wire
 from fedlearn.words.cohort import Fate, NodeReport
 from fedlearn.words.errors import Refused, said
-from fedlearn.words.metric import Metric
+from fedlearn.words.metrics import Metrics
 from server.limits import too_far
 from server.run import ServerRun
 
@@ -35,18 +35,28 @@ def answers_to(run: ServerRun, messages: Sequence[Message], deadline: float) -> 
 
 
 def sound_answers(
-    run: ServerRun, replies: Mapping[int, Message], partitions: Mapping[int, int], round_number: int
+    run: ServerRun,
+    replies: Mapping[int, Message],
+    partitions: Mapping[int, int],
+    round_number: int,
+    *,
+    of_some: Collection[str] = (),
 ) -> dict[int, Message]:
     """Return the replies that can be averaged, by their places; name the nodes of the others in the log.
 
     Strategies raise for others, or let one of them spoil the mean.
+
+    Parameters
+    ----------
+    of_some
+        The names of what some nodes may not have measured, beside the scores, which no node need have.
     """
     gate = run.config.gate
-    known = {metric.name: metric for metric in run.model_metrics.evaluated}
+    metrics = run.model_metrics
     sound = {place: reply for place, reply in replies.items() if reply.has_content()}
-    wrong = {place: why for place, reply in sound.items() if (why := _why_not(reply, known, gate.max_examples))}
-    scores = {name for name, metric in known.items() if metric.is_score}  # a node may have none
-    named = {place: frozenset(_metrics_of(reply)) - scores for place, reply in sound.items() if place not in wrong}
+    wrong = {place: why for place, reply in sound.items() if (why := _why_not(reply, metrics, gate.max_examples))}
+    may_lack = {*of_some, *(metric.name for metric in metrics.evaluated if metric.is_score)}
+    named = {place: frozenset(_metrics_of(reply)) - may_lack for place, reply in sound.items() if place not in wrong}
     alike = Counter(named.values()).most_common(1)
     for place, names in named.items():
         if names != alike[0][0]:
@@ -80,7 +90,7 @@ def take_scores(run: ServerRun, replies: Sequence[Message]) -> dict[str, float]:
     return found
 
 
-def _why_not(reply: Message, known: Mapping[str, Metric], max_examples: int) -> str:
+def _why_not(reply: Message, known: Metrics, max_examples: int) -> str:
     """Return why one reply cannot be averaged, looked at alone; empty if it can."""
     try:
         num_examples, metrics = wire.read_num_examples(reply.content), _metrics_of(reply)
@@ -89,7 +99,7 @@ def _why_not(reply: Message, known: Mapping[str, Metric], max_examples: int) -> 
     if not 1 <= num_examples <= max_examples:
         return f"wrong-count: {num_examples} examples, allowed are from 1 to {max_examples}"
     for name, value in metrics.items():
-        metric = known.get(name, Metric(name))
+        metric = known.of_node(name)
         if not isinstance(value, int | float) or not isfinite(value) or metric.in_range(value) is None:
             return said(f"wrong-metric: {name} is {value!r}, which must be a finite number {metric.range}".rstrip())
     return ""

@@ -19,11 +19,17 @@ from server.attempt import Configuration
 from server.run import ServerRun
 
 NOTHING: Mapping[int, Mapping[str, bytes]] = MappingProxyType({})
+NO_ANCHORS: Mapping[int, str] = MappingProxyType({})
 KEPT = 2  # deadlines after which a network forgets an instruction; a report until then is found, and refused as late
 
 
 def configure(
-    run: ServerRun, cohort: Sequence[Member], at: At, beside: Mapping[int, Mapping[str, bytes]] = NOTHING
+    run: ServerRun,
+    cohort: Sequence[Member],
+    at: At,
+    beside: Mapping[int, Mapping[str, bytes]] = NOTHING,
+    *,
+    anchors: Mapping[int, str] = NO_ANCHORS,
 ) -> Configuration:
     """Return the strategy's messages to the cohort, each with our instruction; they count as sent.
 
@@ -31,8 +37,10 @@ def configure(
     ----------
     beside
         Node id -> what a secure sum says to the node.
+    anchors
+        Node id -> the name of the anchor that the node says it keeps.
     """
-    configuration = written(run, cohort, at, wire.pack_arrays(run.state))
+    configuration = written(run, cohort, at, wire.pack_arrays(run.state), anchors=anchors)
     for message, member in zip(configuration.messages, configuration.members, strict=True) if beside else ():
         flower.filled(message.content, {wire.SECURE: wire.secure_record(beside[member.node_id])})
     if beside:
@@ -43,7 +51,15 @@ def configure(
     return configuration
 
 
-def written(run: ServerRun, cohort: Sequence[Member], at: At, state: ArrayRecord, *, first: int = 0) -> Configuration:
+def written(
+    run: ServerRun,
+    cohort: Sequence[Member],
+    at: At,
+    state: ArrayRecord,
+    *,
+    first: int = 0,
+    anchors: Mapping[int, str] = NO_ANCHORS,
+) -> Configuration:
     """Return the strategy's messages to nodes that are sent a state, each with our instruction; count nothing.
 
     Parameters
@@ -52,6 +68,8 @@ def written(run: ServerRun, cohort: Sequence[Member], at: At, state: ArrayRecord
         The one that was stored before round `at`.
     first
         The position of the first of them.
+    anchors
+        Node id -> the name of the anchor that the node keeps.
 
     Raises
     ------
@@ -59,7 +77,8 @@ def written(run: ServerRun, cohort: Sequence[Member], at: At, state: ArrayRecord
         If the strategy writes to nodes outside the cohort, or waits for more nodes than it has.
     """
     with run.draws.to_choose(run.strategy, "training", at):
-        written = list(run.strategy.configure_train(at.round_number, state, ConfigRecord(), run.grid_of(cohort)))
+        told = ConfigRecord() if run.protection is None else ConfigRecord({**run.protection.told(at.round_number)})
+        written = list(run.strategy.configure_train(at.round_number, state, told, run.grid_of(cohort)))
     by_node = {message.metadata.dst_node_id: message for message in written}
     if strangers := by_node.keys() - {member.node_id for member in cohort}:
         raise RunFailed(
@@ -73,7 +92,9 @@ def written(run: ServerRun, cohort: Sequence[Member], at: At, state: ArrayRecord
     messages = [
         wire.with_instruction(by_node[member.node_id], Instruction(*at, member.position), ttl=ttl) for member in members
     ]
-    if (shrink := _downlink(run.config, at)) is not None:
+    if run.anchors is not None:
+        run.anchors.correct(messages, state, at, anchors)
+    elif (shrink := _downlink(run.config, at)) is not None:
         wire.replace_arrays(
             [message.content for message in messages],
             lambda record: wire.pack_arrays(shrink(wire.unpack_arrays(record))),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fedlearn import wire
 from fedlearn.runs.nodes import EXAMPLES, PARTITION, ROUND, Row
 from fedlearn.words.cohort import At, Fate
-from fedlearn.words.metric import TEST_EXAMPLES, Measured
+from fedlearn.words.gains import Compared, Gains, beside
+from fedlearn.words.metric import ALONE, TEST_EXAMPLES, Measured
 from fedlearn.words.seeding import rng_for
+from fedlearn.words.spread import Spread
 from fedlearn.words.state import State
 from server.attempt import Reporting
 from server.phases.answers import answers_to, finite, measured_by, sound_answers
@@ -33,15 +35,17 @@ def measured_on_nodes(run: ServerRun, state: State, at: At) -> Sequence[Measure]
     if not run.spread or not run.config.is_evaluated(at.round_number):
         return ()
     nodes, deadline = _drawn(run, at), run.rounds.reporting_deadline
-    record = wire.pack_arrays(state)
-    messages = [wire.evaluation(node, record, round_number=at.round_number, ttl=deadline) for node in nodes]
-    names = [metric.name for metric in run.model_metrics.evaluated]
+    record, kinds, names = wire.pack_arrays(state), run.config.evaluation.kinds, run.measured_by_nodes
+    number, is_beside = at.round_number, bool(kinds)
+    messages = [wire.evaluation(node, record, round_number=number, ttl=deadline, beside=is_beside) for node in nodes]
     measures = []
     partitions = {node: run.directory.partition_of(node) for node in nodes}
     replies = answers_to(run, messages, deadline)
-    for place, reply in sound_answers(run, replies, partitions, at.round_number).items():
+    of_some = [name for name in names if name.endswith(tuple(f"_{kind}" for kind in kinds))]
+    for place, reply in sound_answers(run, replies, partitions, at.round_number, of_some=of_some).items():
         examples, means = measured_by(reply)
-        measured = finite(run.model_metrics.completed(means), names)
+        derived = run.model_metrics.completed_on_nodes(means, kinds)
+        measured = finite({**run.model_metrics.completed(means), **derived}, names)
         measures.append(Measure(partitions[nodes[place]], examples, measured))
     return measures
 
@@ -57,11 +61,28 @@ def _drawn(run: ServerRun, at: At) -> list[int]:
 
 
 def spread_of(run: ServerRun, measures: Sequence[Measure]) -> Measured:
-    """Return how the headline is spread over the nodes; nothing where they are not asked."""
+    """Return how the headline is spread over the nodes, of their models and beside them; nothing if none is asked."""
     if run.spread is None:
         return {}
-    name = run.spread.metric.name
-    return run.spread.of([(m.examples, value) for m in measures if (value := m.means.get(name)) is not None])
+    metric, kinds = run.spread.metric, run.config.evaluation.kinds
+    found = run.spread.of(_values(measures, metric.name))
+    for kind in kinds:
+        column = beside(metric, kind)
+        found |= Spread(column).of(_values(measures, column.name))
+    if ALONE in kinds:
+        found |= Gains(metric).of(list(_compared(measures, metric.name)))
+    return found
+
+
+def _values(measures: Sequence[Measure], name: str) -> list[tuple[int, float]]:
+    return [(m.examples, value) for m in measures if (value := m.means.get(name)) is not None]
+
+
+def _compared(measures: Sequence[Measure], name: str) -> Iterator[Compared]:
+    for m in measures:
+        got, alone = m.means.get(name), m.means.get(f"{name}_{ALONE}")
+        if got is not None and alone is not None:
+            yield Compared(m.examples, got, alone)
 
 
 def rows_of(run: ServerRun, reporting: Reporting, measures: Sequence[Measure], at: At) -> list[Row]:

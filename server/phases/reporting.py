@@ -18,6 +18,7 @@ from fedlearn.words.cohort import At, Fate, Member, NodeReport
 from fedlearn.words.state import layout_of
 from server.attempt import Configuration, Reporting
 from server.exchange import Pending
+from server.phases.lying import side_by_side, with_lies
 from server.run import ServerRun
 
 TOLD = {Fate.LATE: "late", Fate.REFUSED: "refused"}
@@ -34,14 +35,15 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At, plan: 
     plan
         How reports are checked and added up; that of the strategy, unless given.
     """
-    fold = Fold(plan or fold_plan(run, at, cohort=len(configuration.members)))
+    plan = plan or fold_plan(run, at, cohort=len(configuration.members))
+    fold = Fold(side_by_side(run, plan))
     intake = _Intake(configuration.members, fold, run)
     deadline = run.rounds.reporting_deadline
     if run.exchange.fold is not None:
         _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
     else:
         run.late.expect(_collect_replies(run, configuration, intake, deadline=deadline).open, at)
-    reporting = intake.closed()
+    reporting = with_lies(run, intake.closed(), at, plan)
     run.exchange.traffic.add_reports(report.bytes_up for report in reporting.reports)
     tell(run, reporting, TOLD, at)
     return reporting

@@ -51,7 +51,9 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
         if chosen or run.selector.may_draw_none
         else f"the selector drew none of the {len(ready)} nodes that were ready"
     )
-    return Selection(len(ready), tuple(members), why_not, keys={node.node_id: node.keys for node in chosen})
+    keys = {node.node_id: node.keys for node in chosen}
+    anchors = {node.node_id: node.anchor for node in chosen}
+    return Selection(len(ready), tuple(members), why_not, keys=keys, anchors=anchors)
 
 
 class _Window:
@@ -134,7 +136,9 @@ class _Window:
                 self._why_not = self._why_not or why_not
                 self._log("not-ready", node_id, partition_id, reason=why_not)
             else:
-                self._ready[partition_id] = ReadyNode(node_id, partition_id, wire.read_keys(reply))
+                self._ready[partition_id] = ReadyNode(
+                    node_id, partition_id, wire.read_keys(reply), wire.read_anchor(reply)
+                )
                 self._log("ready", node_id, partition_id)
 
     def _log(self, event: str, node_id: int, partition_id: int, **detail: str) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from fedlearn import wire
@@ -33,6 +32,7 @@ from fedlearn.secure.messages import (
     Unmasked,
     Unmasking,
 )
+from fedlearn.secure.noisy import NoisyChanges
 from fedlearn.secure.question import Question
 from fedlearn.secure.server import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total, fixed_point_of
@@ -49,7 +49,6 @@ from server.phases.sums import SumOfNodes, Whole, added_up, masked_plan, with_ab
 from server.run import ServerRun
 from server.secure import groups_in, level_of, summed_metrics
 
-NOTHING: Mapping[int, bytes] = MappingProxyType({})
 T = TypeVar("T")
 
 
@@ -58,7 +57,7 @@ def collect_sum(run: ServerRun, selection: Selection, at: At) -> Reporting | Not
 
     An attempt in which too few nodes take part, before the sum is asked for, is not committed.
     """
-    attempt = _Attempt(run, selection.cohort, at, keys=selection.keys)
+    attempt = _Attempt(run, selection, at)
     why_not = attempt.why_not_begun()
     return attempt.ended(why_not) if why_not else attempt.sum()
 
@@ -66,7 +65,7 @@ def collect_sum(run: ServerRun, selection: Selection, at: At) -> Reporting | Not
 def sum_asked_before(run: ServerRun, at: At) -> Reporting | None:
     """Return the reports, and the sum, of a round of which a killed server has asked nodes to unmask it; else None."""
     asked = asked_sum(run, at)
-    return None if asked is None else _Attempt(run, asked.cohort, At(*asked.at)).again(asked)
+    return None if asked is None else _Attempt(run, Selection(0, tuple(asked.cohort)), At(*asked.at)).again(asked)
 
 
 class _Attempt:
@@ -75,16 +74,15 @@ class _Attempt:
     A group that too few nodes are left of is discarded whole, and the others go on without it.
     """
 
-    def __init__(
-        self, run: ServerRun, cohort: Sequence[Member], at: At, *, keys: Mapping[int, bytes] = NOTHING
-    ) -> None:
+    def __init__(self, run: ServerRun, selection: Selection, at: At) -> None:
         self._run = run
         self._at = at
         self._question = Question(run.config.out, *at)
-        self._cohort = {member.partition_id: member for member in cohort}
-        self._keys = keys
+        self._cohort = {member.partition_id: member for member in selection.cohort}
+        self._keys, self._anchors = selection.keys, selection.anchors
         self._metrics = summed_metrics(run.model_metrics)
-        self._whole = whole_numbers_of(run.config, layout_of(run.state)) if run.kind is UpdateKind.SUMS else None
+        has_whole = run.kind is UpdateKind.SUMS or run.config.nodes_add_noise
+        self._whole = whole_numbers_of(run.config, layout_of(run.state)) if has_whole else None
         self._bits = (self._whole or fixed_point_of(run.config)).modulus_bits
         self._is_masked = run.config.secure.sums == "masked"
         self._reporting: Reporting | None = None
@@ -124,7 +122,7 @@ class _Attempt:
         server = SecureServer(self._question, level, members, count=count, bits=self._bits)
         self._sums.append(SumOfNodes(group, server, summands))
 
-    def _summands(self, nodes: Sequence[int]) -> Summands | WholeNumbers:
+    def _summands(self, nodes: Sequence[int]) -> Summands | WholeNumbers | NoisyChanges:
         """Return what these nodes add up."""
         config = self._run.config
         seed = drop_seed(nodes, seed=config.seed, at=self._at)
@@ -156,7 +154,7 @@ class _Attempt:
             self._cohort[node].node_id: {Delivered.__name__: texts.to_bytes(said), wire.METRICS: metrics}
             for node, said in delivered.items()
         }
-        configuration = configure(self._run, cohort, self._at, beside)
+        configuration = configure(self._run, cohort, self._at, beside, anchors=self._anchors)
         plan = masked_plan(self._run, self._at, self._standing, cohort=configuration.members)
         reporting = collect_reports(self._run, configuration, self._at, plan)
         for member, report in zip(reporting.members, reporting.reports, strict=True):

@@ -14,6 +14,7 @@ from fedlearn.folding.modular import ModularSum, sum_name
 from fedlearn.folding.plan import Accumulator, MaskedPlan
 from fedlearn.plugging.registry import load_reference
 from fedlearn.secure.masks import Words, zeros
+from fedlearn.secure.noisy import NoisyChanges
 from fedlearn.secure.server import Missing, SecureServer
 from fedlearn.secure.summands import Flat, Summands, Total
 from fedlearn.secure.whole import WholeNumbers
@@ -52,7 +53,7 @@ class SumOfNodes:
 
     group: int | None
     server: SecureServer
-    summands: Summands | WholeNumbers
+    summands: Summands | WholeNumbers | NoisyChanges
     why_not: str = ""
 
     @property
@@ -118,7 +119,7 @@ def added_up(
     """Return the decoded sums as the run's strategy takes them, and the mean of each metric over their nodes."""
     layout = layout_of(run.state)
     totals = [(each.summands, total) for each, total in found]
-    changes = [(s, total) for s, total in totals if isinstance(total, Total) and isinstance(s, Summands)]
+    changes = [(s, total) for s, total in totals if isinstance(total, Total) and isinstance(s, Summands | NoisyChanges)]
     if changes:
         return _of_changes(changes, layout), _means_of([total for _, total in changes])
     kind: type[Accumulator] = load_reference(run.strategy.accumulator)
@@ -128,7 +129,7 @@ def added_up(
     return kind.from_arrays(layout, {"sums": whole.numbers, "reports": reports}), {}
 
 
-def _of_changes(found: Sequence[tuple[Summands, Total]], layout: Layout) -> MaskedSum:
+def _of_changes(found: Sequence[tuple[Summands | NoisyChanges, Total]], layout: Layout) -> MaskedSum:
     """Return sums of changes; an entry that is in none of them keeps its value."""
     sums = MaskedSum.empty(layout)
     for summands, total in found:

@@ -26,6 +26,7 @@ from fedlearn.words.cohort import At, Fate, Member, NodeReport
 from fedlearn.words.metric import STALENESS_LARGEST, STALENESS_MEAN, Metric
 from fedlearn.words.seeding import rng_for
 from fedlearn.words.state import Array, Sends, State
+from server.anchors import Heard
 from server.attempt import Collected, NotCommitted, Reporting
 from server.buffer import Buffer
 from server.committing import UnderWay, commit, judged_anew, next_step
@@ -78,6 +79,7 @@ class Asynchronous(Attempts):
         self.flights = InFlight(run)
         self._stored = schedule_memory(run.store.memory)  # until those are in flight again
         self._recent = RecentReports(self._stored.get(RECENTLY), enough=buffer_size)
+        self._heard = Heard(run.anchors, run.config.clients, self._stored)
         self._gates = Gates(run, cohort=max(buffer_size, FEWEST))
         self._left: deque[int] = deque()  # partitions that were not asked in this attempt, in a random order
         self._asked = 0
@@ -137,7 +139,7 @@ class Asynchronous(Attempts):
         stored, self._stored = self._stored, {}
         if stored:
             node_of = self._holders() if not self.server.exchange.is_virtual else self._node_of_virtual
-            self._unconnected(self.flights.resume(stored, node_of), buffer)
+            self._unconnected(self.flights.resume(stored, node_of, self._heard), buffer)
 
     def _has_landed(self, at: At, buffer: Buffer) -> bool:
         """Wait for a report; return False if no node is left that could send one."""
@@ -174,7 +176,7 @@ class Asynchronous(Attempts):
 
     def _send(self, chosen: list[Member], at: At, buffer: Buffer) -> None:
         run = self.server
-        configuration = written(run, chosen, at, self._packed, first=self._asked)
+        configuration = written(run, chosen, at, self._packed, first=self._asked, anchors=self._heard.has(chosen))
         self._asked += len(configuration.members)
         run.exchange.traffic.down += configuration.bytes_down
         run.events.write("configured", **at.where, cohort=len(configuration.members), bytes=configuration.bytes_down)
@@ -203,13 +205,14 @@ class Asynchronous(Attempts):
             reason = f"duplicate: node {flight.member.node_id} has already reported"
             run.events.write(Fate.REFUSED, **where, reason=reason)
             return
+        self._heard.note(flight.member.partition_id, flight.at, reply)
         staleness = at.round_number - flight.at.round_number
         if verdict.parcels and self._is_stale(flight, at):
             reason = self._why_stale(staleness)
             verdict = Verdict(verdict.report._replace(fate=Fate.REFUSED, reason=reason, num_examples=0, metrics={}))
         self._end(flight, verdict.report, buffer, seconds=run.clock.now() - flight.begun, staleness=staleness)
         if verdict.parcels:
-            offset = self.offset(gate.state_in(flight.sent))
+            offset = self.offset(gate.state_in(flight.sent, anchor=self._heard.state(flight.at)))
             buffer.count(verdict, staleness, factor=self.factor(staleness), offset=offset)
 
     def _end(
@@ -292,5 +295,5 @@ class Asynchronous(Attempts):
                 run.notices.send({member.node_id: "abandoned"}, of)
 
     def _memory(self) -> dict[str, Array]:
-        stored: dict[str, Array] = {**self.flights.memory(), RECENTLY: self._recent.memory()}
+        stored = {**self.flights.memory(), RECENTLY: self._recent.memory(), **self._heard.memory()}
         return {f"{PREFIX}{name}": array for name, array in stored.items()}

@@ -48,6 +48,7 @@ class Selector:
     asks_all: ClassVar[bool] = False  # whether every node is asked, and must be ready
     may_draw_none: ClassVar[bool] = False  # whether no node at all is a valid draw, and a round without reports one
     goes_by_time: ClassVar[bool] = False  # whether it learns from `Participation.seconds`
+    goes_by_loss: ClassVar[bool] = False  # whether it learns from `Participation.loss`, which private nodes never say
 
     def __init__(self, *, clients: int, seed: int) -> None:
         self.clients = clients

@@ -48,6 +48,7 @@ class Oort(LearningSelector):
     """
 
     goes_by_time = True
+    goes_by_loss = True
 
     def __init__(
         self, *, clients: int, seed: int, explore: Share = 0.9, decay: Share = 0.98, least: Share = 0.2,

@@ -32,6 +32,8 @@ class PowerOfChoice(LearningSelector):
     strategies" (arXiv:2010.01243), section 4.
     """
 
+    goes_by_loss = True
+
     def __init__(self, *, clients: int, seed: int, candidates: Times = 2.0) -> None:
         super().__init__(clients=clients, seed=seed)
         self.candidates = candidates

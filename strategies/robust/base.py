@@ -81,11 +81,11 @@ class Defence(RoundStrategy[Collected]):
         updates = [update for _, update in turn.total.updates]
         if len(updates) < self.fewest_reports:
             return Step(turn.state)
-        return Step(self.after(Changes(turn.state, updates, turn.sends)))
+        return self.after(Changes(turn.state, updates, turn.sends))
 
     @abstractmethod
-    def after(self, changes: Changes) -> State:
-        """Return the state that the rule makes of the changes, at least `fewest_reports`."""
+    def after(self, changes: Changes) -> Step:
+        """Return what the rule makes of the changes, at least `fewest_reports`, and whose it has left out."""
 
 
 def change_by(changes: Changes, rule: Callable[[Float64], Float64]) -> dict[str, Float64]:
@@ -106,13 +106,14 @@ def by_columns(changes: Changes, rule: Callable[[Float64], Float64]) -> State:
 class Combination(Defence):
     """A defence whose change is a combination of the nodes' changes, with weights that follow from their geometry."""
 
-    def after(self, changes: Changes) -> State:
+    def after(self, changes: Changes) -> Step:
         """Return the state after the combination; an entry is combined over the nodes that sent it."""
         gram = changes.gram()
         mixing = nearest_means(gram, self.attackers) if self.mixing else np.eye(len(changes))
         weights = self.weights(mixing @ gram @ mixing.T) @ mixing
         weighing = np.flatnonzero(weights)
-        return by_columns(changes.of(weighing), lambda values: combined(values, weights[weighing]))
+        state = by_columns(changes.of(weighing), lambda values: combined(values, weights[weighing]))
+        return Step(state, left_out=np.flatnonzero(weights == 0).tolist())
 
     @abstractmethod
     def weights(self, gram: Float64) -> Float64:

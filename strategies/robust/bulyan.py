@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.words.state import State
+from strategies.base import Step
 from strategies.masked_mean import Float64
 from strategies.robust.base import Defence, by_columns
 from strategies.robust.geometry import Changes, medians
@@ -66,7 +66,7 @@ class Bulyan(Defence):
 
     needs = (4, 3)
 
-    def after(self, changes: Changes) -> State:
+    def after(self, changes: Changes) -> Step:
         """Return the state after the trimmed mean of the selected changes."""
         gram = changes.gram()
         matrix = nearest_means(gram, self.attackers) if self.mixing else None
@@ -74,5 +74,6 @@ class Bulyan(Defence):
             gram = matrix @ gram @ matrix.T
         chosen = selected(gram, self.attackers)
         if matrix is None:
-            return by_columns(changes.of(chosen), lambda values: around_median(values, self.attackers))
-        return by_columns(changes, lambda values: around_median(mixed(values, matrix[chosen]), self.attackers))
+            state = by_columns(changes.of(chosen), lambda values: around_median(values, self.attackers))
+            return Step(state, left_out=sorted(set(range(len(changes))) - set(chosen)))
+        return Step(by_columns(changes, lambda values: around_median(mixed(values, matrix[chosen]), self.attackers)))

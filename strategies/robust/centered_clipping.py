@@ -13,7 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from fedlearn.config.fields import Positive
-from fedlearn.words.state import Array, Sends, State, dense_update
+from fedlearn.words.state import Array, Sends, dense_update
+from strategies.base import Step
 from strategies.masked_mean import Float64
 from strategies.robust.base import Attackers, Defence, change_by
 from strategies.robust.geometry import Changes, combined, distances_to, stepped
@@ -84,7 +85,7 @@ class CenteredClipping(Defence):
         self.iterations = iterations
         self.center: dict[str, Float64] = {}
 
-    def after(self, changes: Changes) -> State:
+    def after(self, changes: Changes) -> Step:
         """Return the state after the clipped mean, which is the next round's center."""
         old = changes.state
         center = {name: self.center.get(name, np.zeros(array.shape)) for name, array in old.items()}
@@ -95,7 +96,7 @@ class CenteredClipping(Defence):
         for name, change in moved.items():
             kept = center[name].reshape(-1)
             self.center[name] = np.where(np.isnan(change), kept, change).reshape(old[name].shape)
-        return {name: stepped(old[name], change) for name, change in moved.items()}
+        return Step({name: stepped(old[name], change) for name, change in moved.items()})
 
     def memory(self) -> dict[str, Array]:
         """Return the center."""

@@ -212,6 +212,7 @@ def test_B2_infinity_in_what_a_strategy_carries_on_is_never_committed(scene, nam
         ({"loss": -5.0}, 10, "wrong-metric: loss is -5.0, which must be a finite number from 0"),
         ({"loss": float("nan")}, 10, "wrong-metric: loss is nan"),
         ({"more": 1.0}, 10, "wrong-metric: it has measured other things than most"),
+        ({"accuracy_alone": 0.5}, 10, "wrong-metric: it has measured other things than most"),
         ({}, 10**7, "share-too-large: 10000000 examples would be 1.0000 of the weight"),
         ({}, 10**8, "wrong-count: 100000000 examples"),
         ({}, 0, "wrong-count: 0 examples"),
@@ -227,6 +228,18 @@ def test_B3_a_node_that_lies_about_its_evaluation_is_not_counted_and_is_named(sc
     (event,) = run.events("evaluation-refused")
     assert (event["node"], event["partition"], event["round"]) == (LIAR, 1, 1)
     assert event["reason"].startswith(why)
+
+
+@pytest.mark.parametrize("claim", [{"accuracy_alone": 7.0}, {"accuracy_tuned": -1.0}, {"accuracy_tuned": 0.5}])
+def test_B3_a_node_that_lies_about_what_it_has_alone_makes_nobody_gain(scene, claim):
+    nodes = nodes_with(None)
+    for node in nodes.values():
+        node.metrics = {"loss": 1.0, "accuracy": 0.5, "accuracy_alone": 0.25}
+    nodes[LIAR].metrics = {**nodes[LIAR].metrics, **claim}
+    run = scene(nodes, evaluation={"where": "none", "nodes": len(nodes), "beside": "alone"}).run()
+    last = run.store.history.rounds[0].measured
+    assert (last["accuracy_gain"], last["accuracy_losing"], last["accuracy_compared"]) == (0.25, 0, len(nodes) - 1)
+    assert {event["node"] for event in run.events("evaluation-refused")} == {LIAR}
 
 
 @pytest.mark.parametrize(("name", "value"), [("train_loss", -5.0), ("train_loss", -1e308), ("epsilon", 10.5)])

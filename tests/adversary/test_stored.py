@@ -673,7 +673,9 @@ def test_c6_a_commit_after_many_rounds_writes_what_the_first_did(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((files, "_put_into_place"), (checkpoint, "write_from")):
             real = getattr(module, name)
-            patch.setattr(module, name, lambda *given, real=real: (written.append(len(given[-1])), real(*given)))
+            patch.setattr(
+                module, name, lambda *given, real=real, **more: (written.append(len(given[-1])), real(*given, **more))
+            )
         patch.setattr(os, "fsync", lambda descriptor: None)
         sizes = {}
         for number in range(1, 301):

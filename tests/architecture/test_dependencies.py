@@ -39,6 +39,7 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "types-psutil": "make lint",
 }
 ELSEWHERE = {  # what we are measured beside, in environments of their own -> where it is imported
+    "byzfl": ("experiments/others/defences_of_byzfl.py",),
     "fluke": ("experiments/speed/fluke_rounds.py", "experiments/others/quadratic.py"),
     "opacus": ("experiments/private_networks/opacus_step.py",),
     "pfl": ("experiments/speed/pfl_rounds.py", "experiments/others/quadratic.py"),

@@ -28,7 +28,7 @@ from tests.oracles.algorithms.runs import (
 )
 
 QUICK = {"scaffold", "feddyn", "fedala"}  # of memories of nodes and strategies, and parcels
-SEVERAL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in NAMES]
+SEVERAL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in NAMES]
 
 
 @pytest.fixture(scope="module")

@@ -41,8 +41,28 @@ def test_every_command_of_its_readme_runs(shell, tmp_path):
     assert not [path for path in project.rglob("*") if "NAME" in path.name or path.suffix == ".txt"]
 
 
-def test_its_code_is_as_ruff_would_have_it(shell):
-    shell("fedlearn new study && cd study && ruff format --check . && ruff check --select E,F,I,B,UP .")
+@pytest.mark.long
+def test_every_command_of_an_algorithms_readme_runs(shell, tmp_path):
+    assert "cd my-rule\npython -m pytest\nfedlearn sweep table.toml" in shell("fedlearn new --algorithm my-rule")
+    project = tmp_path / "my-rule"
+    (block,) = re.findall(r"```bash\n(.*?)```", (project / "README.md").read_text(), flags=re.DOTALL)
+    test, table = (line.partition("#")[0].strip() for line in block.splitlines())
+    assert "5 passed" in shell(f"{test} -p no:cacheprovider", project)
+    broken = (project / "my_rule.py").read_text().replace("self.pull * (y - x)", "self.pull * y")
+    (project / "my_rule.py").write_text(broken)
+    assert "3 failed" in shell(f"{test} -p no:cacheprovider", project, code=1)
+    assert "my_rule" in shell(f"{table} --quick", project)
+    assert not [path for path in project.rglob("*") if "NAME" in path.name or path.suffix == ".txt"]
+
+
+@pytest.mark.parametrize("flags", ["", "--algorithm"])
+def test_its_code_is_as_ruff_would_have_it(shell, flags):
+    shell(f"fedlearn new {flags} study && cd study && ruff format --check . && ruff check --select E,F,I,B,UP .")
+
+
+def test_a_table_is_run_for_an_algorithm_alone(shell, tmp_path):
+    assert "add --algorithm" in shell("fedlearn new study --run", code=2)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

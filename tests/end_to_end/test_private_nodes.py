@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import signal
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 import pytest
@@ -19,13 +20,17 @@ import server.gate
 import server.node_privacy
 import server.phases.reporting
 import server.phases.selection
+import server.round_clip
+from fedlearn.folding import STATE
 from fedlearn.privacy.accounts import GaussianRounds, epsilon_of
 from fedlearn.privacy.clipping import clipped
 from fedlearn.privacy.nodes import NodePlan
+from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.names import NODES
 from fedlearn.words.errors import RunFailed, SettingError
 from server.draws import Draws
 from server.node_privacy import NodePrivacy
+from server.round_clip import RoundClip
 from strategies.masked_mean import MaskedSum
 
 PRIVATE = {
@@ -33,8 +38,9 @@ PRIVATE = {
     "rounds.quorum": 0.1, "privacy.protects": "nodes", "privacy.epsilon": 4.0, "privacy.delta": 1e-5,
     "privacy.clip": 0.5, "training.stack": 1,
 }  # fmt: skip
+ADAPTIVE = {**PRIVATE, "privacy.clip_quantile": 0.5}
 POISSON = {**PRIVATE, "rounds.selector": "poisson", "rounds.cohort": 2}
-RELEASED = ("epsilon", "signal_to_noise", "size", "epsilon_counts_in")  # columns of metrics.csv
+RELEASED = ("epsilon", "signal_to_noise", "size", "epsilon_counts_in", "clip", "within_clip")  # of metrics.csv
 ATTACKER = 2
 FAR = {"scale": 0.0, "weight": 1e3, "bias": 0.0}
 HOSTILE = {
@@ -64,7 +70,8 @@ class Audit:
         noises = {(answer - values).round(9).tobytes() for (values, _, _), answer in zip(sums, answers, strict=True)}
         if len(noises) < len(answers):
             return math.inf, "noise was used again"
-        drawn = GaussianRounds(min(deviation for _, deviation, _ in sums) / 0.5, len(sums))
+        unit = 1.0 if "privacy.clip_quantile" in self._settings else 0.5  # the norm of a node's part of a sum
+        drawn = GaussianRounds(min(deviation for _, deviation, _ in sums) / unit, len(sums))
         is_sampled = self._settings.get("rounds.selector") == "poisson"
         if not is_sampled and epsilon_of([drawn], delta=1e-5) > first.summary["epsilon"] * (1 + 1e-6):
             return math.inf, "the noise of all rounds costs more than is said"
@@ -101,7 +108,7 @@ class Audit:
 
 def released(run):
     with (run.folder / "metrics.csv").open() as file:
-        rows = [[row[name] for name in RELEASED] for row in csv.DictReader(file)]
+        rows = [[row.get(name) for name in RELEASED] for row in csv.DictReader(file)]
     said = {name: run.summary[name] for name in ("epsilon", "noise_multiplier", "protects", "size", "best_round")}
     return run.sha, rows, said
 
@@ -111,13 +118,18 @@ def audit(execute, monkeypatch):
     return lambda settings: Audit(execute, monkeypatch, settings)
 
 
-@pytest.mark.parametrize("settings", [PRIVATE, POISSON], ids=["fixed", "poisson"])
+@pytest.mark.parametrize(
+    "settings",
+    [PRIVATE, POISSON, pytest.param(ADAPTIVE, marks=pytest.mark.slow)],
+    ids=["fixed", "poisson", "adaptive clip"],
+)
 def test_whatever_a_node_sends_a_sum_moves_by_the_claim_at_most(audit, settings):
     shares = {name: audit(settings).share(change) for name, change in HOSTILE.items()}
     assert all(not why for _, why in shares.values()), shares
     assert all(share <= 1 + 1e-9 for share, _ in shares.values()), shares
     assert shares["far in one parameter"][0] > 0.999 or settings is POISSON  # it is tight, where the node is drawn
-    assert shares["nothing"][0] == shares["no number"][0] == 0.0
+    if settings is not ADAPTIVE:  # there they say whether they were within the norm, which is paid for
+        assert shares["nothing"][0] == shares["no number"][0] == 0.0
 
 
 @pytest.mark.parametrize("strategy", ["fedavgm", "fedadam"])
@@ -152,25 +164,26 @@ def plant(monkeypatch, mistake):
         return
     released, measured = NodePrivacy.released, NodePrivacy.measured
 
-    def half(self, total, noise):
+    def half(self, sums, noise, round_number):
         drawn, whole = server.node_privacy.gaussian, self.plan
         self.plan = whole.keeping(whole.noise_multiplier / 2)
         try:
             assert drawn
-            return released(self, total, noise)
+            return released(self, sums, noise, round_number)
         finally:
             self.plan = whole
 
-    def clip_after(self, total, noise):
+    def clip_after(self, sums, noise, round_number):
+        total = sums[STATE]
         norm = math.sqrt(sum(float(np.square(each).sum()) for each in total.totals.values()))
         limit = self.plan.clip * total.reports[0]
         short = {name: each * min(1.0, limit / (norm or 1.0)) for name, each in total.totals.items()}
         shorter = MaskedSum(total.layout, short, total.weights)
         shorter.reports = total.reports
-        return released(self, shorter, noise)
+        return released(self, {STATE: shorter}, noise, round_number)
 
-    def who_came(self, total, noise):
-        noisy = released(self, total, noise)
+    def who_came(self, sums, noise, round_number):
+        noisy, total = released(self, sums, noise, round_number), sums[STATE]
         came = MaskedSum(total.layout, noisy.totals, {name: np.array([total.reports[0]]) for name in noisy.totals})
         came.reports = total.reports
         return came
@@ -250,7 +263,7 @@ def test_a_round_without_any_node_is_committed_and_paid(execute):
     assert "Poisson sampling of nodes, rate 0.16" in run.summary["protects"]
 
 
-@pytest.mark.parametrize("settings", [PRIVATE, POISSON], ids=["fixed", "poisson"])
+@pytest.mark.parametrize("settings", [PRIVATE, POISSON, ADAPTIVE], ids=["fixed", "poisson", "adaptive clip"])
 def test_the_same_bytes_on_all_engines_and_after_a_stop(execute, undisturbed, settings):
     reference = undisturbed(settings)
     assert execute({**settings, "engine.workers": 1}).sha == reference.sha
@@ -322,3 +335,74 @@ def test_what_no_account_covers_is_refused_before_round_1(execute, settings, why
 def test_poisson_sampling_is_refused_where_it_would_not_be_one(execute, settings, why):
     with pytest.raises(SettingError, match=why):
         execute({**POISSON, **settings}, engine="inline")
+
+
+STUDY = {**PRIVATE, "privacy.population": 1000, "privacy.population_cohort": 1000}
+
+
+def test_a_population_is_never_said_without_what_is_left_for_these_nodes(execute):
+    run = execute(STUDY, engine="inline")
+    as_if = r"as if of 1,000 nodes, 1,000 a round: epsilon 4\.00, delta 1e-05; .*; for these 6 nodes: epsilon \d{3,}"
+    assert re.search(as_if, run.summary["protects"])
+    assert run.summary["epsilon"] > 100 and run.summary["as_if"]["epsilon"] == pytest.approx(4.0, rel=1e-4)
+    columns = {metric["name"]: metric for metric in run.summary["metrics"]["reported"]}
+    assert "as if of 1,000 nodes, 1,000 a round; for these 6 nodes: " in columns["epsilon_as_if"]["note"]
+    assert columns["epsilon"]["note"].startswith("for these 6 nodes") and not columns["epsilon"]["high"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"privacy.population": 5}, "these 6 nodes are to be some of the population"),
+        ({"privacy.population_cohort": 1001}, "a round has no more nodes than there are"),
+        ({"clients": 9, "rounds.cohort": 3, "privacy.separation": 2}, "cannot wait as those of a population"),
+        ({"clients": 9, "rounds.cohort": 3, "privacy.separation": 2, "privacy.population": 0,
+          "privacy.population_cohort": 0, "privacy.clip_quantile": 0.5}, "of the same clipping norm alone"),
+    ],
+)  # fmt: skip
+def test_a_study_that_cannot_be_one_is_refused_before_round_1(execute, settings, why):
+    with pytest.raises(SettingError, match=why):
+        execute({**STUDY, **settings}, engine="inline")
+
+
+def test_the_clipping_norm_of_a_round_is_that_of_noisy_sums_and_resumes(execute, undisturbed, monkeypatch, tmp_path):
+    save = RunStore.save
+
+    def dying(store, state, memory, record, **more):
+        if record.round_number == 3:
+            raise KeyboardInterrupt
+        save(store, state, memory, record, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(RunStore, "save", dying)
+        execute(ADAPTIVE, engine="inline", out=tmp_path / "run")
+    run, reference = execute(ADAPTIVE, engine="inline", out=tmp_path / "run"), undisturbed(ADAPTIVE)
+    assert run.sha == reference.sha and run.summary["clip"] == reference.summary["clip"] != 0.5
+    with (run.folder / "metrics.csv").open() as file:
+        rows = [(float(row["clip"]), float(row["within_clip"])) for row in csv.DictReader(file)]
+    for (clip, share), (then, _) in pairwise(rows):
+        assert then == pytest.approx(clip * math.exp(-0.2 * (min(max(share, 0.0), 1.0) - 0.5)), rel=1e-4)
+
+
+@pytest.mark.parametrize("said", [0.25, 7.0, np.nan, 0.0])
+def test_a_node_that_says_something_else_of_its_norm_is_refused(execute, monkeypatch, said):
+    monkeypatch.setattr(client.answer, "within", lambda change, clip: np.array([said], np.float32))
+    with pytest.raises(RunFailed, match=r"wrong-values|not-finite"):
+        execute({**ADAPTIVE, "rounds.max_attempts": 1}, engine="inline")
+
+
+def test_a_number_within_that_is_told_without_noise_is_found(audit, monkeypatch):
+    parted, joined = RoundClip.parted, RoundClip.joined
+
+    def kept(self, changes, counted, round_number):
+        vector = joined(self, changes, counted, round_number)
+        monkeypatch.setattr(server.round_clip, "LAST", vector[-1], raising=False)
+        return vector
+
+    monkeypatch.setattr(RoundClip, "joined", kept)
+    monkeypatch.setattr(
+        RoundClip,
+        "parted",
+        lambda self, noisy, number: parted(self, np.append(noisy[:-1], server.round_clip.LAST), number),
+    )
+    assert "released differs" in audit(ADAPTIVE).share(FAR)[1]

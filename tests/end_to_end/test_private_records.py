@@ -63,6 +63,7 @@ def test_more_rounds_than_the_noise_was_made_for_are_not_run(execute):
         ({"evaluation.where": "nodes"}, "evaluation.where"),
         ({"model.name": "dp-forest", "data.dataset": "diabetes"}, "model.name = 'dp-forest': dp-sgd trains torch"),
         ({"secure.sums": "unmasked"}, "with secure sums"),
+        ({"rounds.selector": "power-of-choice"}, "private report none: use 'uniform'"),
     ],
 )
 def test_what_would_tell_of_records_is_refused_before_round_1(execute, changes, words):

@@ -10,7 +10,7 @@ from client.ledger import run_of
 from fedlearn.data import load_dataset
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from
-from fedlearn.private_trees.federated.models.sums import honest_shares
+from fedlearn.privacy.shares import honest_shares
 from fedlearn.words.errors import SettingError
 from tests.end_to_end.test_sums import BAYES, BOOSTING, NUMBERS
 

@@ -54,3 +54,10 @@ def bulyan(X, f):
 
 def trimmed_mean(X, f):
     return np.sort(X, 0)[f : len(X) - f].mean(0)
+
+
+def fltrust(X, g):
+    """Cao et al. 2021, eqs. 2 to 4: g is the server's own change."""
+    cosines = np.array([x @ g / (np.linalg.norm(x) * np.linalg.norm(g)) for x in X])
+    trust = np.maximum(cosines, 0)
+    return sum(t * np.linalg.norm(g) / np.linalg.norm(x) * x for t, x in zip(trust, X, strict=True)) / trust.sum()

@@ -11,6 +11,7 @@ from fedlearn.config.marks import AlsoCalled, Flag, Panel, ReadBy, ReadIf
 
 PROTECTING = ReadIf("privacy.protects", ("nodes", "records"))
 OF_RECORDS = ReadIf("privacy.protects", ("records",))
+OF_NODES = ReadIf("privacy.protects", ("nodes",))
 
 
 class PrivacySettings(Settings):
@@ -22,7 +23,7 @@ class PrivacySettings(Settings):
         default="",
         description=(
             "What the training of a torch module protects. nodes: each node with all its records, by changes that the "
-            "node clips, and noise that a trusted server adds to their sum. records: each record of a node, by "
+            "node clips, and noise (privacy.trust says whose). records: each record of a node, by "
             "gradients of single examples that are clipped, and noise on their sum (DP-SGD; training.learner = "
             "dp-sgd). Empty: nothing; private models protect records by themselves."
         ),
@@ -52,6 +53,32 @@ class PrivacySettings(Settings):
             "rounds, or steps, of the run."
         ),
     )
+    clip_quantile: Annotated[float, Field(ge=0, lt=1), AlsoCalled({"target_unclipped_quantile"}), OF_NODES] = Field(
+        default=0.0,
+        description=(
+            "Share of the nodes whose change is to be within the clipping norm, which follows it from round to round, "
+            "beginning with privacy.clip; what it learns is paid for by the same noise. 0: the norm is fixed."
+        ),
+    )
+    population: Annotated[int, Field(ge=0), OF_NODES] = Field(
+        default=0,
+        description=(
+            "For studies, in simulations: the noise is that of a population of so many nodes, these a few of them. "
+            "Results say 'as if of' it, and what is left for these nodes. 0: the noise is for these nodes."
+        ),
+    )
+    population_cohort: Annotated[int, Field(ge=0), AlsoCalled({"noise_cohort_size"}), OF_NODES] = Field(
+        default=0,
+        description="Nodes of the population in a round; 0: the share of it that rounds.cohort is of clients.",
+    )
+    separation: Annotated[int, Field(ge=1), AlsoCalled({"min_separation"}), OF_NODES] = Field(
+        default=1,
+        description=(
+            "Fewest rounds from one participation of a node to its next, which its own memory enforces. Above 1 the "
+            "noise of rounds is correlated (banded matrix factorization): less of it adds up in the model, without any "
+            "assumption on sampling. fedlearn plan says which separation pays."
+        ),
+    )
     records: Annotated[int, Field(ge=0), AlsoCalled({"n_declared"}), OF_RECORDS] = Field(
         default=0,
         description=(
@@ -59,11 +86,11 @@ class PrivacySettings(Settings):
             "from it, and not from how many there are. 0: in a simulation, the training set / clients."
         ),
     )
-    participations: Annotated[int, Field(ge=0), OF_RECORDS] = Field(
+    participations: Annotated[int, Field(ge=0), PROTECTING] = Field(
         default=0,
         description=(
             "Most rounds in which one node takes part, which its ledger enforces: the noise is calibrated for so many. "
-            "0: rounds.total."
+            "0: rounds.total. For noise that nodes add themselves."
         ),
     )
     noise: Literal["auto", "seeded", "secure"] = Field(
@@ -73,12 +100,13 @@ class PrivacySettings(Settings):
             "a simulation, secure elsewhere."
         ),
     )
-    trust: Annotated[Literal["local", "distributed"], ReadBy.SUMS] = Field(
+    trust: Annotated[Literal["central", "local", "distributed"], ReadBy.NOISE] = Field(
         default="local",
         description=(
-            "Of models made of sums, whose noise protects. local: each node's own. distributed: that of all nodes "
-            "together, each adds a share; private only where nobody sees what one node sends, so in a simulation "
-            "only."
+            "Whose noise protects. local: each node's own, on what it sends. distributed: that of all nodes of a sum "
+            "together, each adds a share; private only under secure sums, where nobody sees what one node sends. "
+            "central: the server's, on the sum of the nodes (the default with privacy.protects = nodes, and for "
+            "nothing else)."
         ),
     )
     public_sizes: Annotated[bool, ReadBy.PRIVATE] = Field(

@@ -31,7 +31,10 @@ class CompressionSettings(Settings):
     )
     downlink: str = Field(
         default="identity",
-        description="The state on its way to the nodes: identity, or a chain of rotate, quantize, eden, fp16, entropy.",
+        description=(
+            "The state on its way to the nodes: identity, or a chain of rotate, quantize, eden, fp16, entropy; or "
+            "anchor:ROUNDS:BITS and any chain but residual for the correction to it, as anchor:50:4,eden."
+        ),
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from fedlearn.config.fields import MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
+from fedlearn.words.metric import BESIDE
 
 
 class RoundSettings(Settings):
@@ -97,6 +99,18 @@ class EvaluationSettings(Settings):
             "0: none."
         ),
     )
+    beside: Names = Field(
+        default="",
+        description=(
+            "What the nodes of evaluation.nodes measure beside the model that they use, on the same examples: global, "
+            "the state that all have; tuned, their model after evaluation.tune_epochs more passes over their examples; "
+            "alone, a model of each node's own that takes the same steps and learns nothing from others, which costs "
+            "training once more and says who gains."
+        ),
+    )
+    tune_epochs: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="Passes over a node's examples for what is measured as tuned (evaluation.beside)."
+    )
     scores: Names = Field(
         default="",
         description=(
@@ -113,6 +127,18 @@ class EvaluationSettings(Settings):
             "bytes, in each process that measures; computing takes 4 to 12 times as much for a moment. More is refused."
         ),
     )
+
+    @field_validator("beside")
+    @classmethod
+    def _is_known(cls, names: str) -> str:
+        if unknown := [each for each in json.loads(names or "[]") if each not in BESIDE]:
+            raise ValueError(f"{unknown[0]!r} is none of {', '.join(BESIDE)}")
+        return names
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What nodes measure beside the model that they use: names of `fedlearn.words.metric.BESIDE`, in its order."""
+        return tuple(kind for kind in BESIDE if self.nodes and kind in json.loads(self.beside or "[]"))
 
 
 class StopSettings(Settings):

@@ -56,6 +56,8 @@ class ClientOptions:
     partition: int | None = None
     own_data: bool = False
     device: str = ""
+    attack: str = ""
+    attack_options: str = ""
     memory: Path | None = None
     ledger: Path | None = None
     data_name: str = ""
@@ -84,6 +86,8 @@ def run(options: ClientOptions) -> None:
     if options.insecure and _speaks_tls(options.superlink):
         raise UsageError(f"{options.superlink} speaks TLS: give --root-certificates in place of --insecure")
     check_peers(options)
+    if options.attack:
+        log.warning("THIS NODE LIES in every report, by --attack %s: for tests of a deployment alone", options.attack)
     privacy = privacy_config(options)
     ours = claim(options.keys, options.claims, partition_id=options.partition)
     log.info("holds partition %d of %d", ours.partition_id, ours.num_partitions)
@@ -143,6 +147,9 @@ def node_config(options: ClientOptions, ours: Claim, privacy: str) -> str:
     settings += ["own-data=true"] if options.own_data else []
     settings += [f'memory="{options.memory.resolve()}"'] if options.memory else []
     settings += [f'device="{options.device}"'] if options.device else []
+    if options.attack:
+        quoted = options.attack_options.replace("'", "\\u0027")  # as JSON has it, within a literal text of TOML
+        settings += [f'attack="{options.attack}"', f"attack-options='{quoted}'"]
     if options.peers:
         settings += [f'peers="{options.peers.resolve()}"', f'node-key="{ours.key.resolve()}"']
         settings += [f"least-peers={options.least_peers}"] if options.least_peers else []

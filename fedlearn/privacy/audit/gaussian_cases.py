@@ -7,16 +7,18 @@ draws: their noise is independent.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.adaptive_clip import AdaptiveClip
 from fedlearn.privacy.audit.cases import AuditCase, Release
 from fedlearn.privacy.factorization.banded import square_root
 from fedlearn.privacy.factorization.noise import CorrelatedNoise
-from fedlearn.privacy.mechanisms import gaussian, skellam
+from fedlearn.privacy.mechanisms import gaussian, gaussian_share, skellam
 from fedlearn.privacy.noise import Noise
 
 DELTA = 0.03
@@ -31,12 +33,12 @@ def _one(values: list[float], *, noise_multiplier: float = 1.0) -> Release:
     return draw
 
 
-def _shares(step: int, *, reports: int) -> Release:
+def _shares(step: int, *, reports: int, share: Callable[..., NDArray[Any]] = skellam) -> Release:
     """Return the function that draws sums of reports with a third of the noise each; steps of a grid, 40 a clip."""
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
         sent = [
-            skellam(
+            share(
                 np.full(draws, step if number == 0 else 0), sensitivity=40, noise_multiplier=1.0, shares=3, noise=noise
             )
             for number in range(reports)
@@ -98,6 +100,34 @@ def _correlated(rounds: tuple[int, ...]) -> Release:
     return draw
 
 
+def _resumed(value: float, *, keeps_rows: bool) -> Release:
+    """Return the function that draws two rounds' answers, the second one three times, after kills.
+
+    A run that keeps the row of a round that was told repeats its answer; one that draws it again tells the sum thrice.
+    """
+
+    def draw(draws: int, noise: Noise) -> NDArray[Any]:
+        state = CorrelatedNoise(square_root(2, 2), 2, clip=1.0, noise_multiplier=1.0)
+        first = state.added(np.zeros(draws), state.draw(draws, noise))
+        rows = [replace(state).draw(draws, noise) for _ in range(1 if keeps_rows else 3)]
+        second = [state.added(np.full(draws, value), row) for row in rows]
+        return np.stack([first, np.mean(second, axis=0)], axis=1) @ state.factorization.matrix().T
+
+    return draw
+
+
+def _within(is_there: bool, *, is_exact: bool = False) -> Release:
+    """Return the function that draws the sum of one node's change and of whether it was within the clipping norm."""
+    steps = AdaptiveClip(0.5, noise_multiplier=1.0, expected=20, first=1.0)
+    vector = steps.joined(np.array([1.0]), 0.5, 1.0) if is_there else np.zeros(2)
+
+    def draw(draws: int, noise: Noise) -> NDArray[Any]:
+        noisy = gaussian(np.tile(vector, (draws, 1)), clip=1.0, noise_multiplier=1.0, noise=noise)
+        return np.where([False, is_exact], vector, noisy)
+
+    return draw
+
+
 def _case(claimed: GaussianRounds, first: Release, second: Release) -> AuditCase:
     return AuditCase(claimed, first, second, delta=DELTA)
 
@@ -108,11 +138,16 @@ GAUSSIAN_CASES: dict[str, AuditCase] = {
     "gaussian, one number": _case(ONE, _one([0.0]), _one([1.0])),
     "gaussian, a vector": _case(ONE, _one([0.0] * 4), _one([0.5] * 4)),
     "skellam, the sum of all shares": _case(ONE, _shares(0, reports=3), _shares(40, reports=3)),
+    "discrete Gaussian shares, the sum of all": _case(
+        ONE, _shares(0, reports=3, share=gaussian_share), _shares(40, reports=3, share=gaussian_share)
+    ),
     "gaussian rounds, Poisson sampling": _case(SAMPLED, _rounds(1.0, _sampled), _rounds(0.0, _sampled)),
     "noisy mean, divided by the expected number": _case(
         ONE, _divided([-1.0, -1.0], expected=3), _divided([-1.0, -1.0, -1.0], expected=3)
     ),
+    "a change and whether it was within the clipping norm": _case(ONE, _within(True), _within(False)),
     "correlated noise, all turns of a unit": _case(ONE, _correlated((0, 3, 6)), _correlated(())),
+    "correlated noise, a round told again": _case(ONE, _resumed(1.0, keeps_rows=True), _resumed(0.0, keeps_rows=True)),
 }
 
 GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
@@ -121,6 +156,9 @@ GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
     ),
     "planted: clipped parameter by parameter": _case(ONE, _one([0.0] * 4), _one([1.0] * 4)),
     "planted: two of three shares do not come": _case(ONE, _shares(0, reports=1), _shares(40, reports=1)),
+    "planted: two of three discrete Gaussian shares do not come": _case(
+        ONE, _shares(0, reports=1, share=gaussian_share), _shares(40, reports=1, share=gaussian_share)
+    ),
     "planted: a fixed cohort accounted as sampled": _case(SAMPLED, _rounds(1.0, _fixed), _rounds(0.0, _fixed)),
     "planted: three rounds accounted as one": _case(ONE, _one([0.0] * 3), _one([1.0] * 3)),
     "planted: noise of a round used again": _case(
@@ -128,6 +166,15 @@ GAUSSIAN_PLANTED_BUGS: dict[str, AuditCase] = {
     ),
     "planted: divided by those who came": _case(
         ONE, _divided([-1.0, -1.0], expected=None), _divided([-1.0, -1.0, 1.0], expected=None)
+    ),
+    "planted: the number within the clipping norm without noise": _case(
+        ONE, _within(True, is_exact=True), _within(False, is_exact=True)
+    ),
+    "planted: noise of a study accounted as of these nodes": _case(
+        ONE, _one([0.0], noise_multiplier=0.2), _one([1.0], noise_multiplier=0.2)
+    ),
+    "planted: a row of noise drawn again after a kill": _case(
+        ONE, _resumed(1.0, keeps_rows=False), _resumed(0.0, keeps_rows=False)
     ),
     "planted: turns closer than the separation": _case(ONE, _correlated((0, 1, 2, 3, 4, 5, 6)), _correlated(())),
 }

@@ -203,8 +203,8 @@ def gaussian_mu(first: Call, second: Call, stretch: float) -> float:
     """Return the square of the distance of two sums in the L2 norm, in standard deviations of their Gaussian noise.
 
     The log-ratio of the answers is a Gaussian number with this variance and half of it as its mean: such squares add up
-    over answers, and their sum is that of the mu^2 of `GaussianRounds.gaussian_mu`. Skellam noise counts as the noise
-    of the whole sum; see `why_too_few`.
+    over answers, and their sum is that of the mu^2 of `GaussianRounds.gaussian_mu`. Shares of noise count as the
+    noise of the whole sum; see `why_too_few`.
     """
     public = first.parameters
     reach = public["clip"] if "clip" in public else public["sensitivity"]
@@ -258,14 +258,15 @@ def own_part(first: Call, second: Call, stretch: float) -> float:
 
 
 PARTS = "disjoint_parts"
-SHARES = ("polya_share", "skellam")
-GAUSSIANS = ("gaussian", "skellam")
+SHARES = ("polya_share", "skellam", "gaussian_share")
+GAUSSIANS = ("gaussian", "skellam", "gaussian_share")
 SELECTIONS = ("exponential", "permute_and_flip")
 RATIOS: dict[str, Ratio] = {
     "geometric": added_noise,
     "polya_share": added_noise,  # of the sum over nodes, for which its epsilon holds; see `why_too_few`
     "gaussian": gaussian_mu,
     "skellam": gaussian_mu,
+    "gaussian_share": gaussian_mu,
     "laplace": added_noise,
     "exponential": chosen(log_exponential),
     "permute_and_flip": chosen(log_permute_and_flip),

@@ -107,6 +107,25 @@ class Banded:
             most[t] = max(most[t - 1], squares[t - 1] + most[max(t - separation, 0)])
         return math.sqrt(float(most[-1]))
 
+    def first(self, rounds: int) -> Banded:
+        """Return the matrix of the first rounds alone, 1 or more: what has been answered after so many rounds."""
+        return Banded(self.rows[:rounds])
+
+    def row_deviation(self, round_number: int) -> float:
+        """Return the standard deviation of a round's row of noise, C^-1 z, where z has deviation 1.
+
+        >>> [round(square_root(4, 2).row_deviation(number), 4) for number in (1, 2, 3)]
+        [1.0, 1.118, 1.1456]
+        """
+        from scipy.linalg import solve_banded
+
+        bands, last = min(self.bands, round_number), round_number
+        above = np.zeros((bands, last))  # C^T in the form of LAPACK: above[bands - 1 - k, i] = C[i, i - k]
+        for k in range(bands):
+            above[bands - 1 - k, k:] = self.rows[k:last, k]
+        row = solve_banded((0, bands - 1), above, np.eye(1, last, last - 1)[0])
+        return float(np.linalg.norm(row))
+
     def error(self) -> float:
         """Return the root mean square, over rounds, of the prefix sums' noise where z has deviation 1.
 

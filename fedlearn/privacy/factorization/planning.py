@@ -28,12 +28,15 @@ class Option:
         Standard deviation of the noise that is drawn in each round, in clipping norms.
     error : float
         Root mean square, over rounds, of the noise in the sum of all rounds so far, in clipping norms.
+    setting : str, default=""
+        Setting of a run that protects nodes in this way; empty where there is none, or none is needed.
     """
 
     name: str
     assumes: str
     noise_multiplier: float
     error: float
+    setting: str = ""
 
 
 def most_separation(nodes: int, cohort: int, availability: float = 1.0) -> int:
@@ -47,6 +50,16 @@ def most_separation(nodes: int, cohort: int, availability: float = 1.0) -> int:
     if not 1 <= cohort <= nodes or not 0 < availability <= 1:
         raise ValueError(f"{cohort} of {nodes} nodes, availability {availability}: must be 1 to all, and in (0, 1]")
     return max(int(nodes * availability / cohort + 1e-9), 1)
+
+
+def separations(most: int) -> list[int]:
+    """Return a few separations up to the most that there can be, to be compared with it: the next ones, or halves.
+
+    >>> separations(5), separations(50), separations(1)
+    ([5, 4, 3, 2], [50, 25, 12, 6], [])
+    """
+    tried = range(most, 1, -1) if most <= 5 else [most // 2**power for power in range(4)]
+    return [each for each in tried if each > 1]
 
 
 def options(
@@ -71,8 +84,8 @@ def options(
     units, taken : int
         Number of nodes, or of a node's records, and of those that take part in a round.
     separation : int, default=0
-        Smallest number of rounds from one participation of a unit to its next; 0: `most_separation`; 1: none can be
-        asked to wait.
+        Smallest number of rounds from one participation of a unit to its next; 0: `most_separation` and some smaller
+        ones; 1: none can be asked to wait.
     availability : float, default=1.0
         Share of the units that are ready on average.
     what : str, default="nodes"
@@ -84,22 +97,25 @@ def options(
     >>> [round(each.error, 2) for each in found if "Renyi" not in each.name]
     [12.94, 12.94]
     """
-    wait = min(separation or most_separation(units, taken, availability), rounds)
+    most = most_separation(units, taken, availability)
+    waits = [min(each, rounds) for each in ([separation] if separation else separations(most)) if each > 1]
     plain = independent(rounds).error()
     every = noise_multiplier_for(epsilon, delta=delta, rounds=rounds)
     secret = f"Poisson sampling of {what}, rate {taken / units:g}, secret"
-    spaced = f"each of the {what} waits {wait} rounds from one participation to its next"
     found = [Option("no sampling", f"nothing: fixed cohorts, a quorum, {what} in every round", every, every * plain)]
     for name, accountant in ((SAMPLING, "pld"), ("sampling, by Renyi divergences", "rdp")):
         noise = noise_multiplier_for(
             epsilon, delta=delta, rounds=rounds, sampling_rate=taken / units, accountant=cast(Accountant, accountant)
         )
-        found.append(Option(name, secret, noise, noise * plain))
+        found.append(Option(name, secret, noise, noise * plain, "rounds.selector=poisson"))
     one = noise_multiplier_for(epsilon, delta=delta, rounds=1)
-    for matrix in (independent(rounds), best_factorization(rounds, wait)) if wait > 1 else ():
+    for wait in sorted({*waits}, reverse=True):
+        spaced = f"each of the {what} waits {wait} rounds from one participation to its next"
+        spaced += ": no slack" if wait * taken > availability * units - taken else ""
+        matrix = best_factorization(rounds, wait)
         width = one * matrix.sensitivity(wait)
         words = f"correlated noise, {matrix.bands} bands" if matrix.bands > 1 else "independent noise, waiting"
-        found.append(Option(words, spaced, width, width * matrix.error()))
+        found.append(Option(words, spaced, width, width * matrix.error(), f"privacy.separation={wait}"))
     return sorted(found, key=lambda option: option.error)
 
 

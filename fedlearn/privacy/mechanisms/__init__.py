@@ -2,6 +2,7 @@
 
 from fedlearn.privacy.mechanisms.exponential import exponential
 from fedlearn.privacy.mechanisms.gaussian import gaussian
+from fedlearn.privacy.mechanisms.gaussian_share import gaussian_share
 from fedlearn.privacy.mechanisms.geometric import geometric
 from fedlearn.privacy.mechanisms.laplace import laplace
 from fedlearn.privacy.mechanisms.noisy_quantile import noisy_quantile
@@ -14,6 +15,7 @@ __all__ = [
     "disjoint_parts",
     "exponential",
     "gaussian",
+    "gaussian_share",
     "geometric",
     "laplace",
     "noisy_quantile",

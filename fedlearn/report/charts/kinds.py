@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """Lines over a common axis."""
+    """Lines over a common axis; `ceilings` are heights that no line may pass, as the budgets of a privacy loss."""
 
     key: str  # name of its file
     title: str
@@ -34,6 +34,7 @@ class LineChart:
     y_title: str
     lines: tuple[Line, ...]
     log_x: bool = False
+    ceilings: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

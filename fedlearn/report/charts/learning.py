@@ -45,7 +45,14 @@ def _curve(
     drawn = tuple(thinned(line, step) for line in lines)
     ends = [line.x[-1] for line in lines]
     is_wide = lines and min(min(line.x) for line in lines) > 0 and max(ends) > WIDE * min(ends)
-    return LineChart(key, title, x_title, metric.axis_title, drawn, bool(axis == "bytes" and is_wide))
+    ceilings = ceilings_of([run for point in points for run in point.runs], metric.name)
+    return LineChart(key, title, x_title, metric.axis_title, drawn, bool(axis == "bytes" and is_wide), ceilings)
+
+
+def ceilings_of(runs: Sequence[StoredRun], name: str) -> tuple[float, ...]:
+    """Return the budgets of runs for a privacy loss, each once, smallest first; empty of any other metric."""
+    declared = [metric for run in runs for metric in run.metrics.reported if metric.name == name]
+    return tuple(sorted({metric.high for metric in declared if metric.is_privacy_loss and metric.high is not None}))
 
 
 def line_of(point: Point, metric: str, axis: str, divisor: float = 1) -> Line | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from fedlearn.report.charts.kinds import Line, LineChart, StackedBars
 from fedlearn.report.charts.learning import thinned
 from fedlearn.report.rows import Row
 from fedlearn.runs.nodes import PARTITION, ROUND
+from fedlearn.words.gains import Compared, Gains
 from fedlearn.words.metric import AFTER, BEFORE, Metric
 from fedlearn.words.metrics import Metrics
 
@@ -36,6 +37,22 @@ def over_nodes(rows: Sequence[Row], metrics: Metrics) -> list[LineChart | Stacke
     spreads = [_by_round(rows, name, metric, title) for name, metric, title in found]
     charts: list[LineChart | StackedBars] = [chart for chart in spreads if len(chart.lines[0].x) > 1]
     return [*charts, _ranked(rows, *found[-1])] if found else charts
+
+
+def gained(nodes: Mapping[int, Compared], metric: Metric) -> StackedBars | LineChart:
+    """Return the chart of what nodes have, with a mark at what each has alone: who loses most stands first."""
+    gains = Gains(metric)
+    ordered = sorted(nodes.items(), key=lambda each: (gains.gain(each[1]), each[0]))
+    kept = ordered[:: -(-len(ordered) // MOST_BARS)]
+    places, key, title = tuple(range(1, len(kept) + 1)), f"{metric.name}_gains", f"{metric.title}, by gain"
+    heights, marks = tuple(each.got for _, each in kept), tuple(each.alone for _, each in kept)
+    if min((*heights, *marks)) < 0:  # bars cannot show negative values
+        lines = (Line(metric.title, 0, places, heights), Line("alone", 1, places, marks))
+        return LineChart(key, title, "rank", metric.axis_title, lines)
+    return StackedBars(
+        key, title, metric.axis_title, places, {"value": heights}, marks, "the same steps alone",
+        x_title="nodes, who loses most first", names=tuple(f"node {node}" for node, _ in kept),
+    )  # fmt: skip
 
 
 def _has(rows: Sequence[Row], name: str) -> bool:

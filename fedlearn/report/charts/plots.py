@@ -135,6 +135,8 @@ def _draw(chart: Chart, axes: Axes) -> None:
 def _lines(chart: LineChart, axes: Axes) -> None:
     for line in chart.lines:
         add_line(axes, line)
+    for each in chart.ceilings:
+        axes.axhline(each, color="#8b919a", linestyle=(0, (6, 4)), linewidth=1)
     if chart.log_x:
         log_axis(axes, log_axis_of(value for line in chart.lines for value in line.x).ticks)
     elif chart.x_title in WHOLE:

@@ -59,8 +59,10 @@ def _lines(chart: LineChart, metric: str) -> str:
         else axis_of(places, count=6, tight=True, whole=by_round, from_zero=not by_round)
     )
     heights = [value for line in chart.lines for value in (*line.y, *line.low, *line.high)]
+    heights += chart.ceilings
     y = axis_of(heights, whole=all(float(value).is_integer() for value in heights))
-    drawn = [_band(line, x, y) for line in chart.lines if line.low] + [_line(line, x, y) for line in chart.lines]
+    drawn = [f'<path class="ceiling" d="M{LEFT} {y_of(y, each):.1f}h{INNER_WIDTH}"/>' for each in chart.ceilings]
+    drawn += [_band(line, x, y) for line in chart.lines if line.low] + [_line(line, x, y) for line in chart.lines]
     if metric:
         return element(chart, [*frame(x, y, chart.x_title), *drawn], f'data-metric="{escape(metric)}"')
     hover = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from fedlearn.report.gains import compared
 from fedlearn.report.numbers import number, number_spread, ratio, size
 from fedlearn.report.points import best, compression_ratio, counts_in, is_compressed, points_of
 from fedlearn.report.run_tables import SHA_SHOWN, sha_of
 from fedlearn.report.stored import StoredRun
+from fedlearn.words.gains import Gains
 from fedlearn.words.metric import Metric
 from fedlearn.words.spread import Spread
 
@@ -24,7 +26,10 @@ def account(runs: Sequence[StoredRun]) -> list[str]:
     """Return the sentences, a line for each subject; empty before the first committed round."""
     if not any(run.rounds for run in runs):
         return []
-    lines = (_rounds(runs), _lost(runs), *_scores(runs), _bytes(runs), _sums(runs), _privacy(runs), _models(runs))
+    lines = (
+        _rounds(runs), _lost(runs), *_scores(runs), _gains(runs), _bytes(runs), _sums(runs), _privacy(runs),
+        _models(runs),
+    )  # fmt: skip
     return [line for line in lines if line]
 
 
@@ -100,6 +105,20 @@ def _best_mean(metric: Metric, runs: Sequence[StoredRun]) -> str:
             mean, point = each
     whose = f" of {point.label}" if len(point.runs) < len(runs) else ""
     return f" Best mean over seeds at the end: {number_spread(*mean)}{whose}."
+
+
+def _gains(runs: Sequence[StoredRun]) -> str:
+    """Return how many nodes of a single run are worse off than alone; empty where nothing is beside them."""
+    metric = runs[0].metrics.headline if len(runs) == 1 else None
+    nodes = [] if metric is None else list(compared(runs[0], metric).values())
+    if metric is None or not nodes:
+        return ""
+    found, lose = Gains(metric).of(nodes), sum(Gains(metric).gain(node) < 0 for node in nodes)
+    gain, worst = (f"{found[f'{metric.name}_{end}']:+.4f}" for end in ("gain", "gain_worst"))
+    return (
+        f"{lose} of {len(nodes)} nodes have less than by the same steps alone; {metric.title} gained: {gain} a node, "
+        f"{worst} in the worst tenth."
+    )
 
 
 def _bytes(runs: Sequence[StoredRun]) -> str:

@@ -20,8 +20,8 @@ from fedlearn.report.numbers import byte_unit, plain
 from fedlearn.report.page.figures import figure, legend, line_class
 from fedlearn.report.points import Point, counts_in, differing, metrics_of, shown
 from fedlearn.report.stored import StoredRun
+from fedlearn.words.gains import columns_on_nodes
 from fedlearn.words.metric import VIRTUAL_SECONDS, is_of_devices
-from fedlearn.words.spread import Spread
 
 AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time", "hours": "virtual time"}
 TOOLS = (
@@ -63,7 +63,7 @@ def devices(points: Sequence[Point]) -> str:
 def spread_names(runs: Sequence[StoredRun]) -> dict[str, str]:
     """Return name -> title of the columns that describe the headline metric's spread over nodes."""
     metrics = metrics_of(runs)
-    found = Spread(metrics.headline).metrics if metrics.headline is not None else ()
+    found = columns_on_nodes(metrics.headline) if metrics.headline is not None else ()
     return {metric.name: metric.title for metric in found if metric.name in metrics.columns}
 
 
@@ -85,6 +85,7 @@ def grid_of(points: Sequence[Point], drawn: Sequence[LineChart], *, note: str = 
     loss = metrics_of(runs).privacy_loss
     if loss is not None and loss.name in map(_metric_of, drawn):
         note = f"{note} {loss.title}: {counts_in(runs)}."
+        note += " The dashed line is the budget." if charts.ceilings_of(runs, loss.name) else ""
     if any(len(point.runs) > 1 for point in points):
         note = "Lines are means over seeds; bands are one standard deviation to each side, as in the tables. " + note
     said = f'<p class="note">{escape(note.strip())}</p>' if note else ""
@@ -108,6 +109,7 @@ def data_of(points: Sequence[Point], metrics: Sequence[str]) -> dict[str, Any]:
     return {
         "unit": unit,
         "metrics": list(metrics),
+        "ceilings": [charts.ceilings_of(runs, metric) for metric in metrics],
         "runs": [
             {
                 "name": run.name,

@@ -19,6 +19,7 @@ from fedlearn.report.page.account import account, few
 from fedlearn.report.page.classes import classes
 from fedlearn.report.page.details import Link
 from fedlearn.report.page.figures import figure
+from fedlearn.report.page.gains import gains
 from fedlearn.report.page.nodes import nodes
 from fedlearn.report.points import (
     NO_DIFFERENCE,
@@ -72,6 +73,7 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
         "pareto": _pareto(points),
         "skew": _skew(runs),
         "nodes": nodes(runs, points),
+        "gains": gains(runs, points),
         "trouble": details.trouble(runs),
         "classes": classes(runs),
         "devices": learning.devices(points),

@@ -17,9 +17,10 @@ from fedlearn.privacy.accounts import epsilon_of
 from fedlearn.privacy.bookings import bookings
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
-from fedlearn.words.cohort import Instruction
+from fedlearn.words.cohort import At, Instruction
 from fedlearn.words.refusals import NOT_READY, REFUSALS
 from fedlearn.words.state import State
+from server.anchors import Anchors
 from tests.unit.client.test_ledger import logged, said_to_owner
 
 NODE = 5
@@ -132,6 +133,7 @@ def test_the_owners_ceiling_holds_over_runs_and_servers(hospital: Hospital) -> N
         ({}, {"model__name": "mine.nets:Net"}, "model-not-allowed"),
         ({}, {"privacy__noise_multiplier": 0.01}, "node-failed"),
         ({}, {"compression__codec": "top-k"}, "code-not-allowed"),
+        ({}, {"compression__downlink": "anchor:9:4,mine.code:Stage"}, "code-not-allowed"),
         ({"models": "dp-forest"}, {}, "model-not-allowed"),
     ],
 )
@@ -165,3 +167,21 @@ def test_the_number_of_rounds_belongs_to_the_run_unless_participations_are_said(
     assert run_of(base) != run_of(config_of(rounds__total=3))
     fixed = config_of(privacy__participations=2)
     assert run_of(fixed) == run_of(config_of(privacy__participations=2, rounds__total=30))
+
+
+def test_a_state_that_comes_coded_is_the_same_question_with_its_anchor_and_without(hospital: Hospital) -> None:
+    config = config_of(compression__downlink="anchor:9:2,eden", compression__send="update")
+    state = initial_state(to_flower(config), {})
+    anchors = Anchors.of(config, state, {})
+    assert anchors is not None
+    context = Context(1, NODE, dict(hospital.about), RecordDict(), to_flower(config))
+    published = []
+    for has in ("", "", "its own"):
+        record = wire.pack_arrays(state)
+        message = Message(RecordDict({wire.ARRAYS: record}), NODE, "train")
+        anchors.correct([message], record, At(1, 1), {NODE: anchors.names[0] if has else ""})
+        assert (wire.ANCHOR in message.content) is (not has)
+        sent = flower.with_id(wire.with_instruction(message, Instruction(1, 1, 2), ttl=60.0))
+        published.append(arrays_of(load_client_app()(sent, context)))
+    assert published[0] == published[1] == published[2]
+    assert len(bookings(hospital.ledger.entries())) == 1

@@ -19,7 +19,7 @@ VALUES = {
     "compression.send": "update", "strategy.name": "median", "engine.name": "inline", "engine.workers": 2,
     "devices.name": "phones", "stop.target": "0.9", "stop.patience": 3, "training.baseline": "local",
     "model.initial": "/another/run", "secure.sums": "unmasked",
-    "out": "/a/run",
+    "attack.name": "zero", "attack.attackers": 0.4, "out": "/a/run",
 }  # fmt: skip
 
 IMPLIED = {"privacy.protects": {"strategy.weighting": "uniform", "compression.send": "update"}}  # by a flag's value

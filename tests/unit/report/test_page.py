@@ -374,3 +374,38 @@ def test_the_same_run_gives_the_same_report(make_run, tmp_path):
     files = [path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file()]
     assert len(files) == 1 + 2 * (3 + 1 + 1) + 7
     assert all((tmp_path / "a" / each).read_bytes() == (tmp_path / "b" / each).read_bytes() for each in files)
+
+
+def with_alone(folder, cells):
+    """Write nodes.csv of (partition, accuracy, accuracy alone), all measured in round 3 on 20 examples."""
+    lines = [f"3,{node},10,20,{accuracy},{alone}" for node, accuracy, alone in cells]
+    head = "round,partition,examples,test_examples,accuracy,accuracy_alone"
+    (folder / "nodes.csv").write_text("\n".join([head, *lines]) + "\n")
+    return folder
+
+
+def gains_in(page):
+    return page.text.partition('<section id="gains">')[2].partition("</section>")[0]
+
+
+def test_who_gains_and_who_loses_is_shown_and_said(page_for, make_run):
+    page = page_for(with_alone(make_run(), [(0, 0.9, 0.5), (1, 0.6, 0.7), (2, 0.5, 0.5), (3, 0.4, "")]))
+    assert "1 of 3 nodes have less than by the same steps alone" in page.said
+    section = gains_in(page)
+    for text in ("<dd>0.1000</dd>", "<dd>-0.1000</dd>", "<dd>0.3333</dd>", "<dd>3</dd>", "<dd>20</dd>"):
+        assert text in section
+    assert section.index("node 1") < section.index("node 2") < section.index("node 0")
+
+
+def test_the_local_baseline_of_the_same_seed_is_what_others_are_compared_with(page_for, make_run):
+    runs = {"a": (0.8, {}), "b": (0.5, {"training.baseline": "local"}), "c": (0.9, {"seed": 2})}
+    folders = [
+        with_alone(make_run(name, settings=settings), [(node, accuracy, "") for node in range(4)])
+        for name, (accuracy, settings) in runs.items()
+    ]
+    section = gains_in(page_for(*folders))
+    assert section.count("<tbody><tr>") == 1 and section.count("<tr>") == 2 and ">0.3000<" in section
+
+
+def test_without_anything_alone_nobody_is_said_to_gain(page_for, make_run):
+    assert not gains_in(page_for(with_alone(make_run(), [(0, 0.9, ""), (1, 0.6, "")])))

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from fedlearn.commands.sweep import _table
 from fedlearn.config import RunConfig
+from fedlearn.report.charts.learning import curves
+from fedlearn.report.charts.plots import save
 from fedlearn.report.comparing import compared, write_comparison
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
@@ -111,3 +113,21 @@ def test_a_sweep_says_it_and_has_a_dash_where_nothing_was_measured(stored, tmp_p
     assert f"1.0000 ({SEEDED})" in table
     assert f"1.0000 ({LOCAL})" in table
     assert all(row["epsilon_counts_in"] for each in results for row in each.round_rows())
+
+
+def test_epsilon_by_round_has_its_budget_as_a_line(stored, tmp_path):
+    limited = Metrics((replace(EPSILON, note=LOCAL, high=4.0),), (replace(MAE, high=9.0),))
+    run = stored("a", rows=ROWS, started={"metrics": limited.to_plain()})
+    page = sections_of([run], title="t", link=lambda run, name: "")
+    text = "".join(page.values())
+    assert text.count('class="ceiling"') == 1, "the bound of no other metric is drawn"
+    assert "The dashed line is the budget." in text
+    (chart,) = [chart for chart in curves(points_of([run]), by=["rounds"]) if chart.key == "epsilon_by_round"]
+    assert chart.ceilings == (4.0,)
+    save(chart, tmp_path)
+
+
+def test_without_a_budget_there_is_no_line(stored):
+    run = stored("a", **of(LOCAL))
+    text = "".join(sections_of([run], title="t", link=lambda run, name: "").values())
+    assert "ceiling" not in text.replace("ceilings", "") and "dashed line is the budget" not in text

@@ -116,6 +116,7 @@ def test_whoever_comes_gets_all_and_then_what_changes(make_run, monkeypatch):
         "curves",
         "pareto",
         "nodes",
+        "gains",
         "classes",
         "devices",
         "rounds",

@@ -138,12 +138,12 @@ def test_kill_at_any_write_leaves_the_old_round_or_the_new_one(tmp_path, monkeyp
     store = stored(tmp_path, 1)
     writes = 0
 
-    def write(path, data):
+    def write(path, data, **more):
         nonlocal writes
         writes += 1
         if before and writes == nth:
             raise Killed
-        REAL_WRITE(path, data)
+        REAL_WRITE(path, data, **more)
         if not before and writes == nth:
             raise Killed
 

@@ -215,8 +215,8 @@ class Scene:
         self.folder = RunFolder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.config = config_of(len(nodes), settings)
-        added = metrics_of(load_schedule(self.config))
-        self.store = RunStore(folder, with_columns(metrics, added, on_nodes=False))
+        added, asked = metrics_of(load_schedule(self.config)), self.config.evaluation
+        self.store = RunStore(folder, with_columns(metrics, added, on_nodes=bool(asked.nodes), kinds=asked.kinds))
         self.store.begin(STATE)
         self.log = EventLog(self.folder.events)
         self.strategy = strategy or FedAvg()

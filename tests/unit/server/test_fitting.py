@@ -37,6 +37,8 @@ def check(traits, **flat):
         (CNN, {"compression__codec": "drop", "compression__send": "update", "strategy__options__decoder": "spatial"}),
         (CNN, {"strategy__name": "flwr.serverapp.strategy:FedAvg", "compression__codec": "eden"}),
         (CNN, {"compression__downlink": "rotate,quantize:8,entropy", "compression__codec": "drop"}),
+        (CNN, {"compression__downlink": "anchor:50:4,top-k:0.01,eden", "compression__send": "update"}),
+        (CNN, {"compression__downlink": "anchor:50:4,drop:0.25,eden", "secure__sums": "unmasked"}),
         (FOREST, {"model__name": "dp-forest"}),
         (RELAY, {"model__name": "dp-relay"}),
         (FOREST, {"model__name": "dp-forest", "evaluation__where": "none"}),
@@ -102,6 +104,21 @@ def test_what_fits_passes(traits, flat):
             for chain in ("drop:0.5", "top-k:0.5", "sign", "residual,eden")
         ),
         (CNN, {"compression__downlink": "fp61"}, "compression.downlink = 'fp61': choose one of identity, "),
+        (
+            CNN,
+            {"compression__downlink": "anchor:50,eden"},
+            "compression.send = 'weights': the server keeps the exact state, and nodes train from a decoded one",
+        ),
+        (
+            CNN,
+            {"compression__downlink": "anchor:50,residual,top-k:0.1", "compression__send": "update"},
+            "compression.downlink = 'anchor:50,residual,top-k:0.1': the corrections of two rounds are not added up",
+        ),
+        (
+            FOREST,
+            {"model__name": "dp-forest", "compression__downlink": "anchor:50,eden"},
+            "compression.downlink = 'anchor:50,eden': it cannot send the state of model 'dp-forest': use 'identity'",
+        ),
         (
             FOREST,
             {"model__name": "dp-forest", "compression__downlink": "fp16"},

@@ -201,6 +201,7 @@ MALFORMED = {
     "no metrics": ("undecodable", without(wire.METRICS)),
     "no report": ("undecodable", without(wire.REPORT)),
     "no records": ("undecodable", without(wire.ARRAYS, wire.METRICS, wire.REPORT)),
+    "an anchor": ("wrong-parcels", adding(wire.ANCHOR, wire.pack_arrays({"w": np.zeros(1)}))),
     "a second ArrayRecord": ("wrong-parcels", adding("more", wire.pack_arrays({"w": np.zeros(1)}))),
     "many records": ("too-large", lambda content: content.update({f"r{i}": ConfigRecord() for i in range(99)})),
     "a second MetricRecord": ("undecodable", adding("more", MetricRecord({"x": 1.0}))),

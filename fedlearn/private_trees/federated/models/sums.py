@@ -42,11 +42,12 @@ from numpy.typing import NDArray
 from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.models.base import Evaluation
+from fedlearn.privacy.shares import honest_shares
 from fedlearn.privacy.tails import largest_noise, largest_norm
 from fedlearn.private_trees.sums.cyclic import Released
 from fedlearn.private_trees.sums.views import Views
 from fedlearn.secure.whole import WholeNumbers
-from fedlearn.words.errors import Refused, SettingError
+from fedlearn.words.errors import Refused
 from fedlearn.words.metrics import PRIVATE_CLASSIFIER, Metrics
 from fedlearn.words.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
 
@@ -103,24 +104,6 @@ class SumsPlan:
     def risk(self) -> float:
         """Probability with which an honest report may fail one check: `RISK`, divided by the checks of all reports."""
         return RISK / (CHECKS * self.rounds * self.nodes)
-
-
-def honest_shares(config: RunConfig) -> int:
-    """Return among how many reports distributed noise is divided: the fewest of a sum, without those of colluders.
-
-    Raises
-    ------
-    SettingError
-        If no share is left.
-    """
-    colluders = config.secure.colluders if config.is_secure else 0
-    if colluders >= config.fewest_reports:
-        raise SettingError(
-            "secure.colluders", colluders,
-            f"a round may have {config.fewest_reports} reports, and no noise is left without the shares of colluders: "
-            "use fewer colluders, a larger quorum, or larger cohorts",
-        )  # fmt: skip
-    return config.fewest_reports - colluders
 
 
 class SumsModel(ABC):

@@ -111,7 +111,8 @@ function draw(svg, data, choice, isShown) {
     return;
   }
   const title = { rounds: "round", bytes: `${data.unit} uploaded`, seconds: "seconds", hours: "virtual hours" }[choice.axis];
-  const xs = lines.flatMap((line) => line.x), ys = lines.flatMap((line) => [...line.y, ...line.low, ...line.high, ...(line.raw || [])]);
+  const ceilings = data.ceilings[place];
+  const xs = lines.flatMap((line) => line.x), ys = lines.flatMap((line) => [...line.y, ...line.low, ...line.high, ...(line.raw || [])]).concat(ceilings);
   const ends = lines.map((line) => line.x[line.x.length - 1]), byRound = choice.axis === "rounds";
   const wide = choice.axis === "bytes" && Math.min(...xs) > 0 && Math.max(...ends) > WIDE * Math.min(...ends);
   const x = choice.logx || wide ? logAxisOf(xs, byRound) : axisOf(xs, { count: 6, tight: true, whole: byRound, fromZero: !byRound });
@@ -121,6 +122,7 @@ function draw(svg, data, choice, isShown) {
   if (data.parted && byRound && x.low <= data.parted && data.parted <= x.high) {
     svg.append(shape("path", { class: "parted", d: `M${px(data.parted)} ${TOP}v${INNER_HEIGHT}` }));
   }
+  svg.append(...ceilings.map((each) => shape("path", { class: "ceiling", d: `M${LEFT} ${py(each)}h${INNER_WIDTH}` })));
   const path = (as, bs) => as.map((a, i) => `${px(a)} ${py(bs[i])}`).join("L");
   for (const line of lines.filter((each) => each.low.length)) {
     const back = path([...line.x].reverse(), [...line.low].reverse());

@@ -1,0 +1,79 @@
+"""What a node measures beside the model that it uses, on the same examples (``evaluation.beside``).
+
+- *global*: the state that all have; personal layers are in it as they were before round 1.
+- *tuned*: the model that the node uses after ``evaluation.tune_epochs`` more passes over the examples that it trains
+  on. It is measured and forgotten.
+- *alone*: a model that begins as the run did, and then goes on from itself: whenever the node trains, its model alone
+  takes the same steps, with the same batches and learning rates, by the model's own learner (`sgd`). The node keeps it
+  in its memory and never sends it. A node that has not trained has none.
+
+What is not finite, as the loss of a model that went to NaN, is left out: a node without a score alone is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from client.fits import PERSONAL, Fits, fits_of, plain_fits, tuning_fits
+from client.learners.base import LocalTask
+from client.memory import NodeMemory
+from client.node import examples_of, training_set
+from client.visit import Visit
+from fedlearn.models.loaded import first_state
+from fedlearn.words.metric import ALONE, GLOBAL, TUNED
+from fedlearn.words.seeding import seed_for
+from fedlearn.words.state import State
+
+STATE, ROUND = "state", "round"  # of what a node keeps for its model alone, below a prefix
+PREFIX = f"{ALONE}/"
+
+
+def train_alone(visit: Visit, task: LocalTask) -> None:
+    """Let the node's model alone take the steps of a task; once a round, however often the node is asked for it."""
+    if ALONE not in visit.config.evaluation.kinds:
+        return
+    kept = _kept_alone(visit.memory)
+    if int(kept.texts.get(ROUND, 0)) >= task.round_number:
+        return
+    state = kept.arrays.get(STATE) or first_state(visit.config)
+    kept.arrays[STATE] = _copied(plain_fits(visit.config).fit(state, replace(task, memory=kept, parcels={})).arrays)
+    kept.texts[ROUND] = str(task.round_number)
+    visit.memory.arrays |= {PREFIX + name: arrays for name, arrays in kept.arrays.items()}
+    visit.memory.texts |= {PREFIX + name: text for name, text in kept.texts.items()}
+
+
+def states_beside(visit: Visit, sent: State) -> Iterator[tuple[str, State]]:
+    """Yield (name, state) of what the node measures beside its own model; each holds until the next is asked for."""
+    kinds, kept = visit.config.evaluation.kinds, _kept_alone(visit.memory)
+    if GLOBAL in kinds:
+        yield GLOBAL, sent
+    if TUNED in kinds:
+        yield TUNED, _tuned(visit, sent)
+    if ALONE in kinds and STATE in kept.arrays:
+        yield ALONE, plain_fits(visit.config).personal(kept.arrays[STATE], kept)
+
+
+def _tuned(visit: Visit, sent: State) -> State:
+    """Return what some more passes make of the model that the node uses."""
+    own, rows, config = fits_of(visit.config).personal(sent, visit.memory), examples_of(visit), visit.config
+    if not len(rows):
+        return own
+    layers = visit.memory.arrays.get(PERSONAL)
+    memory = NodeMemory(arrays={} if layers is None else {PERSONAL: layers})
+    seed, where = seed_for(config.seed, purpose="tuning"), (visit.instruction.round_number, visit.partition_id)
+    fits: Fits = tuning_fits(config)
+    fit = fits.fit(own, LocalTask(training_set(visit), rows, seed, *where, config={}, memory=memory))
+    return fits.personal(_copied(fit.arrays), memory)
+
+
+def _kept_alone(memory: NodeMemory) -> NodeMemory:
+    """Return what the learner of the model alone has for its memory."""
+    return NodeMemory(
+        {name.removeprefix(PREFIX): text for name, text in memory.texts.items() if name.startswith(PREFIX)},
+        {name.removeprefix(PREFIX): arrays for name, arrays in memory.arrays.items() if name.startswith(PREFIX)},
+    )
+
+
+def _copied(state: State) -> State:
+    return {name: array.copy() for name, array in state.items()}

@@ -1,0 +1,151 @@
+"""Counts, means and histograms of declared columns, from sums over all nodes.
+
+A record adds at most one `UNIT` to each statistic: to the number of records, to one cell of each column's histogram,
+and to the sum of each numeric column, as its place within the declared bounds. So the sums of a record are at most
+`Columns.most` in the L1 norm; a mean is exact to 1 / (2 UNIT) of the width of its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.data.base import TableSchema
+
+UNIT = 2**10
+MISSING = "missing"
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The statistics of one column.
+
+    Parameters
+    ----------
+    labels
+        Of its cells: bounds of bins as ``"[20, 40)"``, or categories; the last is ``"missing"``.
+    counts
+        (cells,) number of records in each, with the noise of the release.
+    mean
+        Mean of the values within the declared bounds; NaN for categories.
+    """
+
+    labels: tuple[str, ...]
+    counts: FloatArray
+    mean: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What all nodes together hold.
+
+    Parameters
+    ----------
+    count
+        Number of records.
+    columns
+        Column -> its statistics.
+    deviation
+        Standard deviation of the noise in `count` and in the count of each cell, in records; 0 without noise.
+    """
+
+    count: float
+    columns: Mapping[str, Histogram]
+    deviation: float
+
+    def __str__(self) -> str:
+        """Return a line for all records, and one for each column: its mean, or its most frequent category."""
+        noise = f", each count with noise of standard deviation {self.deviation:.4g}" if self.deviation else ""
+        lines = [f"{self.count:.0f} records{noise}"]
+        for name, each in self.columns.items():
+            place = int(np.argmax(each.counts))
+            said = f"mean {each.mean:.6g}, " if np.isfinite(each.mean) else ""
+            lines.append(f"{name}: {said}most frequent {each.labels[place]} ({each.counts[place]:.0f})")
+        return "\n".join(lines)
+
+
+class Columns:
+    """The columns of a table, the target last, with the cells of their histograms.
+
+    Parameters
+    ----------
+    schema
+        Declared bounds, categories and target.
+    bins
+        Number of bins of a numeric column, at least 1: of equal width, or of equal ratio if it is declared ``"log"``.
+    """
+
+    def __init__(self, schema: TableSchema, bins: int) -> None:
+        numbers: dict[str, Any] = dict(schema.bounds)
+        words = dict(schema.categories)
+        target = {schema.target: schema.target_bounds or schema.classes}
+        of_target = dict(target) if schema.target_bounds else {}
+        self._edges = {name: _edges(given, bins) for name, given in {**numbers, **of_target}.items()}
+        self._words = {**words, **({} if of_target else target)}
+        self.names = (*numbers, *words, schema.target)
+        self.sizes = [len(self.labels(name)) for name in self.names]
+        self.length = 1 + sum(self.sizes) + len(self._edges)
+        self.most = UNIT * (1 + len(self.names) + len(self._edges))
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a column's cells."""
+        if name in self._words:
+            return (*self._words[name], MISSING)
+        return (*(f"[{low:g}, {high:g})" for low, high in pairwise(self._edges[name].tolist())), MISSING)
+
+    def cells(self, rows: FloatArray, targets: FloatArray) -> list[IntArray]:
+        """Return (rows,) the cell of each row, for each column; what is not declared is missing."""
+        values = [*rows.T, targets]
+        return [self._cell(name, column) for name, column in zip(self.names, values, strict=True)]
+
+    def sums(self, rows: FloatArray, targets: FloatArray) -> IntArray:
+        """Return (length,) the sums of rows, in UNITs: their number, the histograms, the sums of numeric columns."""
+        values = dict(zip(self.names, [*rows.T, targets], strict=True))
+        cells = zip(self.cells(rows, targets), self.sizes, strict=True)
+        counts = [np.bincount(cell, minlength=size) for cell, size in cells]
+        places = [np.nansum(np.rint(UNIT * self._place(name, values[name]))) for name in self._edges]
+        return np.concatenate([[UNIT * len(rows)], *(UNIT * each for each in counts), places]).astype(np.int64)
+
+    def read(self, sums: IntArray, variance: float) -> Statistics:
+        """Return the statistics that (length,) released sums tell, with the variance of their noise."""
+        count, *rest = sums / UNIT
+        *parts, places = np.split(np.array(rest), np.cumsum(self.sizes))
+        place_of = dict(zip(self._edges, places.tolist(), strict=True))
+        columns = {
+            name: Histogram(self.labels(name), part, self._mean(name, part, place_of.get(name)))
+            for name, part in zip(self.names, parts, strict=True)
+        }
+        return Statistics(float(count), columns, float(np.sqrt(variance)) / UNIT)
+
+    def _mean(self, name: str, counts: FloatArray, place: float | None) -> float:
+        known = counts[:-1].sum()
+        if place is None or known < 1:
+            return float("nan")
+        low, high = self._edges[name][[0, -1]]
+        return float(low + (high - low) * np.clip(place / known, 0, 1))
+
+    def _place(self, name: str, values: FloatArray) -> FloatArray:
+        low, high = self._edges[name][[0, -1]]
+        return np.asarray((np.clip(values, low, high) - low) / (high - low))
+
+    def _cell(self, name: str, values: FloatArray) -> IntArray:
+        size = len(self.labels(name)) - 1
+        if name in self._words:
+            known = (values >= 0) & (values < size)
+        else:
+            known = ~np.isnan(values)
+            edges = self._edges[name]
+            values = np.minimum(np.searchsorted(edges[1:-1], values, side="right"), size - 1)
+        return np.where(known, np.where(known, values, 0), size).astype(np.int64)
+
+
+def _edges(bounds: Any, bins: int) -> FloatArray:
+    low, high, *scale = bounds
+    return np.geomspace(low, high, bins + 1) if scale == ["log"] else np.linspace(low, high, bins + 1)

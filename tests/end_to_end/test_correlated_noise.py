@@ -1,0 +1,226 @@
+"""Runs of correlated noise: nodes keep their separation, rows are never drawn again, and the account holds.
+
+Neighbors: one node sends what an attacker has chosen in all its turns, or nothing. Both runs get the same noisy sums,
+so what noise is to hide is C (x - x') over all rounds together, which is replayed exactly.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import signal
+import stat
+from collections import defaultdict
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import client.handlers.selection
+import client.handlers.training
+import server.correlated
+from fedlearn.privacy.accounts import GaussianRounds, epsilon_of
+from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.state_files import unpack_state
+from fedlearn.words.errors import RunFailed, SettingError
+from server.correlated import ROWS, CorrelatedRows
+from tests.end_to_end.conftest import Run
+
+WAITING = {
+    "model.name": "odd_nodes:model", "data.dataset": "digits", "clients": 9, "rounds.cohort": 3, "rounds.total": 7,
+    "privacy.protects": "nodes", "privacy.epsilon": 4.0, "privacy.delta": 1e-5, "privacy.clip": 0.5,
+    "privacy.separation": 3, "training.stack": 1,
+}  # fmt: skip
+FAR = {"scale": 0.0, "weight": 1e3, "bias": 0.0}
+NOTHING = {"scale": 0.0, "weight": 0.0, "bias": 0.0}
+ATTACKER = 3  # takes part in rounds 1, 4 and 7
+
+
+class Audit:
+    """Replays a run on neighbors; `share` is the largest C (x - x') of all rounds, as a share of the claim."""
+
+    def __init__(self, execute, monkeypatch):
+        self._execute, self._patch = execute, monkeypatch
+
+    def share(self, attacker=ATTACKER):
+        run, sums, answers, claims = self._run(attacker, FAR)
+        again, others, _, _ = self._run(attacker, NOTHING, answers)
+        assert run.sha == again.sha and len(sums) == len(others) == run.summary["rounds"]
+        matrix, deviation = claims
+        moved = matrix.matrix() @ (np.stack(sums) - np.stack(others))
+        cost = epsilon_of([GaussianRounds(deviation / np.linalg.norm(moved), 1)], delta=1e-5)
+        return cost / run.summary["epsilon"], run
+
+    def _run(self, attacker, change, answers=None):
+        import odd_nodes  # whose folder is on the path while tests run
+
+        sums, noisy, claims, added = [], [], [], CorrelatedRows.added
+
+        def asked(rows, exact, noise, round_number):
+            drawn = added(rows, exact, noise, round_number)
+            sums.append(exact.copy())
+            claims.append((rows._matrix, rows._kept.deviation))
+            noisy.append(drawn if answers is None else answers[len(noisy)])
+            return noisy[-1]
+
+        with self._patch.context() as patch:
+            changes = {(attacker, number): change for number in range(1, WAITING["rounds.total"] + 1)}
+            patch.setattr(odd_nodes, "CHANGES", changes)
+            patch.setattr(CorrelatedRows, "added", asked)
+            return self._execute(WAITING, engine="inline"), sums, noisy, claims[0]
+
+
+@pytest.fixture
+def audit(execute, monkeypatch):
+    return Audit(execute, monkeypatch)
+
+
+def turns(run):
+    """Return the rounds in which each node has reported, in any attempt."""
+    found = defaultdict(list)
+    for event in run.events_of("reported"):
+        found[event["partition"]].append(event["round"])
+    return found
+
+
+def closest(run):
+    return min(later - earlier for rounds in turns(run).values() for earlier, later in pairwise(rounds))
+
+
+def test_whatever_a_node_sends_in_all_its_turns_costs_the_claim_at_most(audit):
+    share, run = audit.share()
+    assert 1 - 1e-4 < share <= 1 + 1e-9
+    assert closest(run) == 3 and turns(run)[ATTACKER] == [1, 4, 7]
+
+
+def test_a_separation_that_nodes_forget_is_found(audit, execute, monkeypatch):
+    monkeypatch.setattr(client.handlers.training, "check_separated", lambda visit: None)
+    monkeypatch.setattr(client.handlers.selection, "participation_why_not", lambda visit, number: "")
+    found = turns(execute(WAITING, engine="inline"))
+    assert audit.share(max(found, key=lambda node: len(found[node])))[0] > 1.05
+
+
+def test_epsilon_by_round_is_that_of_the_rounds_so_far_and_ends_at_the_budget(execute):
+    run = execute(WAITING, engine="inline")
+    with (run.folder / "metrics.csv").open() as file:
+        spent = [float(row["epsilon"]) for row in csv.DictReader(file)]
+    assert spent == sorted(spent) and spent[0] < 3 and spent[-1] == pytest.approx(4.0, rel=1e-4) and spent[-1] <= 4.0
+    assert (
+        "each node waits 3 rounds from one turn to its next, which its own memory enforces" in run.summary["protects"]
+    )
+    assert (run.summary["separation"], run.summary["bands"]) == (3, 3)
+
+
+def test_the_node_of_an_abandoned_round_has_taken_part(execute, monkeypatch):
+    import odd_nodes
+
+    monkeypatch.setattr(odd_nodes, "ABSENT", {ATTACKER})
+    run = execute({**WAITING, "clients": 12, "rounds.total": 4, "rounds.max_attempts": 5}, engine="inline")
+    assert [event["round"] for event in run.events_of("abandoned")] == [2]
+    in_round_2 = [node for node, rounds in turns(run).items() if 2 in rounds]
+    assert len(in_round_2) == 5, "two reported in vain, and wait like the three whose reports count"
+    assert closest(run) >= 3
+
+
+def test_a_round_without_enough_nodes_that_have_waited_ends_the_run_with_its_reason(execute, monkeypatch):
+    import odd_nodes
+
+    monkeypatch.setattr(odd_nodes, "ABSENT", {ATTACKER})
+    no_slack = {**WAITING, "rounds.max_attempts": 9}
+    with pytest.raises(
+        RunFailed, match=r"it has taken part in round \d: again from round \d on \(privacy.separation\)"
+    ):
+        execute(no_slack, engine="inline")
+
+
+def test_the_same_bytes_on_all_engines(execute, undisturbed):
+    reference = undisturbed(WAITING)
+    assert execute({**WAITING, "engine.workers": 1}).sha == reference.sha
+    assert execute({**WAITING, "engine.workers": 2}).sha == reference.sha
+
+
+def rows_of(folder):
+    (file,) = (folder / "checkpoint").glob("*memory*")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    return unpack_state(file.read_bytes())
+
+
+def stopped_after(execute, monkeypatch, rounds, settings):
+    """Return a run that has ended when the row after so many rounds was drawn, and was not stored."""
+    save = RunStore.save
+
+    def dying(store, state, memory, record, **more):
+        if record.round_number > rounds:
+            raise KeyboardInterrupt
+        save(store, state, memory, record, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(RunStore, "save", dying)
+        execute(settings, engine="inline", out=settings["out"])
+    return Run(settings["out"])
+
+
+def test_a_resumed_run_goes_on_with_the_stored_rows(execute, undisturbed, monkeypatch, tmp_path):
+    run = stopped_after(execute, monkeypatch, 4, {**WAITING, "out": tmp_path / "run"})
+    stored = rows_of(run.folder)[ROWS]
+    assert len(stored) == 2 and run.committed == 4
+    before, added = [], CorrelatedRows.added
+
+    def asked(rows, exact, noise, round_number):
+        before.append(np.stack(rows._kept.rows) if round_number == 5 else None)
+        return added(rows, exact, noise, round_number)
+
+    monkeypatch.setattr(CorrelatedRows, "added", asked)
+    resumed = execute(WAITING, engine="inline", out=run.folder)
+    assert np.array_equal(before[0], stored), "rows of committed rounds are never drawn again"
+    assert resumed.sha == undisturbed(WAITING).sha
+    assert ROWS not in rows_of(resumed.folder), "after the last round no row is kept"
+
+
+def test_a_checkpoint_without_its_rows_is_not_gone_on_with(execute, monkeypatch, tmp_path):
+    run = stopped_after(execute, monkeypatch, 4, {**WAITING, "out": tmp_path / "run"})
+    monkeypatch.setattr(server.correlated, "ROWS", "privacy/other")
+    with pytest.raises(ValueError, match="0 rows after 4 rounds"):
+        execute(WAITING, engine="inline", out=run.folder)
+
+
+FAULTY = {**WAITING, "model.name": "faulty:model", "clients": 9, "rounds.total": 5, "evaluation.every": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["hang:evaluate:*"], ids=["drawn and not stored"])
+def test_killed_and_resumed_it_comes_to_the_same_bytes(in_the_middle, execute, undisturbed, when):
+    killed = in_the_middle(FAULTY, when)
+    killed.signal(signal.SIGKILL)
+    assert killed.run.committed == 3
+    before = rows_of(killed.run.folder)
+    assert len(before[ROWS]) == 2 and (np.abs(before[ROWS]).max(axis=1) > 0).all()
+    run, reference = execute(FAULTY, out=killed.run.folder), undisturbed(FAULTY)
+    assert run.sha == reference.sha and run.summary["epsilon"] == reference.summary["epsilon"]
+    assert ROWS not in rows_of(run.folder), "after the last round no row is kept"
+
+
+def test_more_rounds_than_the_noise_was_correlated_for_are_refused(execute):
+    run = execute({**WAITING, "rounds.total": 3}, engine="inline")
+    with pytest.raises(SettingError, match="was correlated for 3 rounds: take no more"):
+        execute({**WAITING, "rounds.total": 4}, engine="inline", out=run.folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"privacy.separation": 5}, "3 of 9 nodes a round: while others wait no cohort is left: use at most 3"),
+        ({"rounds.selector": "poisson"}, "nodes are drawn whether or not they have just taken part"),
+        ({"privacy.noise_multiplier": 0.5}, "7 rounds cost epsilon"),
+    ],
+)
+def test_what_no_separation_covers_is_refused_before_round_1(execute, settings, why):
+    with pytest.raises(SettingError, match=why):
+        execute({**WAITING, **settings}, engine="inline")
+
+
+def test_secure_rows_are_never_the_same(execute):
+    secure = {**WAITING, "privacy.noise": "secure", "rounds.total": 3}
+    first, second = (execute(secure, engine="inline") for _ in range(2))
+    assert first.sha != second.sha and first.summary["noise"] == "secure"
+    assert math.isclose(first.summary["epsilon"], second.summary["epsilon"])
