@@ -33,11 +33,11 @@ SETTINGS = {
     "1 bit (eden)": f"{DIGITS} --send update --compression eden:1",
     "4 bits, entropy code, 8 bits down": f"{DIGITS} --send update --compression rotate,quantize:4,entropy"
     " --set compression.downlink=rotate,quantize:8",
-    "masked sums": f"{DIGITS} --secure-sums masked --compression drop"
-    " --set secure.group_size=5 --set secure.threshold=4",
+    "masked sums": f"{DIGITS} --secure-sums masked --compression drop --set secure.group_size=5",
     "SCAFFOLD": f"{DIGITS} --strategy scaffold",
     "evaluated on nodes": f"{DIGITS} --set evaluation.where=nodes --set evaluation.every=3",
-    "buffered": f"{DIGITS} --send update --set rounds.schedule=buffered --set rounds.schedule_options.buffer_size=5",
+    "buffered, on devices": f"{DIGITS} --devices half-normal --send update"
+    " --set rounds.schedule=buffered --set rounds.schedule_options.buffer_size=5",
     "CIFAR-10, drop 0.1": f"{CIFAR10} --compression drop",
     "CIFAR-10, top-k 0.1, quantize 4, entropy": f"{CIFAR10} --send update --compression top-k:0.1,quantize:4,entropy",
 }

@@ -118,7 +118,8 @@ def foretell(config: RunConfig, run: Run) -> Foretold:
 def _tried(config: RunConfig, out: Path) -> RunConfig:
     """Return the settings of the trial: few nodes and rounds; no evaluation but on nodes, which is sent for."""
     cohort = config.goal_count if _needs_all(config) else min(config.goal_count, TRIED)
-    rounds = {"total": min(3 if _measures_on_nodes(config) else 2, config.rounds.total), "cohort": cohort}
+    is_plain = config.rounds.schedule == "synchronous" and not _measures_on_nodes(config)
+    rounds = {"total": min(2 if is_plain else 3, config.rounds.total), "cohort": cohort}
     evaluation = {"every": rounds["total"]} | ({} if _measures_on_nodes(config) else {"where": "none"})
     return config.model_copy(
         update={
@@ -126,7 +127,7 @@ def _tried(config: RunConfig, out: Path) -> RunConfig:
             "rounds": config.rounds.model_copy(update={**rounds, "over_selection": 1.0}),
             "evaluation": config.evaluation.model_copy(update=evaluation),
             "stop": StopSettings(),
-            "devices": type(config.devices)(),
+            "devices": type(config.devices)() if config.rounds.schedule == "synchronous" else config.devices,
         }
     )
 
@@ -155,14 +156,15 @@ def _of_rows(config: RunConfig, rows: list[dict[str, float]], summary: dict[str,
     down_first, up_first = (_each(first, name) for name in ("bytes_down", "bytes_up"))
     total, measured = config.rounds.total, 0.0
     nodes, reports = config.largest_cohort, config.goal_count
-    if config.rounds.schedule != "synchronous":
-        nodes = reports = round(usual["uploads"])
     if _measures_on_nodes(config) and len(rows) > 2:
         beside = max(rows[-1]["bytes_down"] - down * rows[-1]["cohort"], 0.0)
         scale = nodes / rows[-1]["cohort"] if config.evaluation.where == "nodes" else 1.0
         measured = beside * scale * sum(config.is_evaluated(number) for number in range(1, total + 1))
     bytes_down = nodes * (down_first + down * (total - 1)) + measured
     bytes_up = reports * (up_first + up * (total - 1))
+    if config.rounds.schedule != "synchronous":  # a round is a commit, and the first one fills all nodes with work
+        bytes_down, bytes_up = (first[name] + usual[name] * (total - 1) for name in ("bytes_down", "bytes_up"))
+        nodes, down = round(usual["uploads"]), usual["bytes_down"] / max(usual["uploads"], 1.0)
     parameters = int(summary["parameters"])
     return Foretold(
         model=config.model.name,
