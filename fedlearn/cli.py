@@ -19,6 +19,7 @@ from fedlearn.commands.client import client
 from fedlearn.commands.keys import keys
 from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
+from fedlearn.commands.plan import EXAMPLES as PLANS
 from fedlearn.commands.plan import plan
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
@@ -56,6 +57,7 @@ def fedlearn(
 
 app.command(epilog=EXAMPLES)(simulate)
 app.command(epilog=SWEEPS)(sweep)
+app.command(epilog=PLANS)(plan)
 for _command in (
     runs,
     report,
@@ -69,7 +71,6 @@ for _command in (
     client,
     keys,
     check,
-    plan,
     audit,
     ledger,
 ):

@@ -54,7 +54,7 @@ from server.secure import check_secure, secure_notice
 from server.selectors import Selector, load_selector, remember
 from server.spending import check_records, cost_of_initial, counted_in, notices_of, promised, without_exact
 from server.stopping import check_stopping
-from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
+from server.summary import learning_rate, noise_notice, parameters, plain_bytes, write_confusions, write_summary
 from strategies import RoundStrategy, load_strategy
 
 log = logging.getLogger(__name__)
@@ -290,6 +290,7 @@ def _about(run: ServerRun) -> dict[str, object]:
         "seed": config.seed,
         "metrics": store.metrics.to_plain(),
         "plain_bytes": plain_bytes(run) if run.kind.is_averaged else 0,
+        "parameters": parameters(run),
     }
 
 

@@ -33,6 +33,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
     """Write what came of the run, however it ended; all numbers but what was spent are of committed rounds."""
     config, history = run.config, run.store.history
     bytes_up = sum(record.bytes_up for record in history.rounds)
+    bytes_down = sum(record.bytes_down for record in history.rounds)
     uploads = sum(record.uploads for record in history.rounds)
     folder.write_summary(
         {
@@ -58,9 +59,11 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),
             "clients": config.clients,
             "bytes_up": bytes_up,
-            "bytes_down": sum(record.bytes_down for record in history.rounds),
+            "bytes_down": bytes_down,
             "bytes_protocol": sum(record.bytes_protocol for record in history.rounds),
             "compression_ratio": _ratio(run, uploads, bytes_up),
+            "bytes_total": bytes_up + bytes_down,
+            **_bits(run, bytes_up, bytes_down, uploads),
             "seconds": round(run.seconds, 3),
             **_virtual(run),
             "cpu_seconds": None if (cpu := run.cpu_seconds) is None else round(cpu, 3),
@@ -196,6 +199,22 @@ def _ratio(run: ServerRun, uploads: int, bytes_up: int) -> float | None:
     if not bytes_up or not run.kind.is_averaged:
         return None
     return plain_bytes(run) * uploads / bytes_up
+
+
+def parameters(run: ServerRun) -> int:
+    """Return how many parameters the state has, as entries of its arrays; 0 of a state that grows."""
+    return sum(array.size for array in run.state.values()) if run.kind.is_averaged else 0
+
+
+def _bits(run: ServerRun, bytes_up: int, bytes_down: int, uploads: int) -> dict[str, object]:
+    """Return the bits for each parameter of a report, and of what a node is sent in a round; empty of other states."""
+    count, members = parameters(run), sum(record.cohort for record in run.store.history.rounds)
+    if not count:
+        return {}
+    up, down = (
+        (8 * sent / (times * count) if times else None) for sent, times in ((bytes_up, uploads), (bytes_down, members))
+    )
+    return {"parameters": count, "bits_up": up, "bits_down": down}
 
 
 def plain_bytes(run: ServerRun) -> int:

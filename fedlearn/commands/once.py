@@ -8,8 +8,9 @@ from pathlib import Path
 
 from fedlearn.commands.shared import resumable
 from fedlearn.config import RunConfig
-from fedlearn.engine import ENGINES, load_engine
+from fedlearn.engine import ENGINES
 from fedlearn.engine.embedded.forkserver import end
+from fedlearn.engine.session import engine_of
 from fedlearn.plugging.own_packages import claimed
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.report.dashboard import beside
@@ -54,7 +55,7 @@ def run_once(
     """
     folder = RunFolder(Path(config.out))
     with resumable(folder.path, is_new=is_new), objects_kept(config), ExitStack() as around:
-        engine = load_engine(config.engine.name)
+        engine = engine_of(config.engine.name)
         if is_begun and not engine.forks:
             end()
         around.enter_context(listened(log, folder, config))

@@ -1,106 +1,128 @@
-"""``fedlearn plan``: what noise a promise costs, before anything is run."""
+"""``fedlearn plan``: the bytes of a run, or the noise that a promise costs, before anything is run."""
 
 from __future__ import annotations
 
-import math
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedlearn.words.errors import UsageError
+from fedlearn.commands.completing import assignments_like
+from fedlearn.commands.flags import with_flags
+from fedlearn.commands.planned_noise import DELTA, EPSILON, plan_noise
+from fedlearn.config import flat_from_assignments
+from fedlearn.config.marks import Panel
+from fedlearn.config.names import flags
 
 if TYPE_CHECKING:
-    from fedlearn.privacy.factorization import Option
+    from fedlearn.sweeps.foretold import Foretold
 
-NODES, RECORDS = "Nodes (with --private nodes)", "Records (with --private records)"
+EXAMPLES = """\
+Examples:
+
+fedlearn plan --clients 100 --cohort 10 --compression drop --rounds 100
+
+fedlearn plan --devices phones --send update --compression ternary:0.01
+
+fedlearn plan --epsilon 8 --delta 1e-5 --clients 1000 --cohort 100 --rounds 50
+
+fedlearn plan --private records --epsilon 8 --delta 1e-5 --records 600 --batch-size 50 --steps 12"""
+
+NOISE = "Noise: with --epsilon and --delta"
 
 
-class Protected(StrEnum):
-    """Unit of data that is protected."""
-
-    NODES = "nodes"
-    RECORDS = "records"
-
-
+@with_flags({setting: flag for setting, flag in flags().items() if setting != "out"})
 def plan(
-    epsilon: Annotated[float, typer.Option(help="Largest privacy loss of the whole run, in nats.")],
-    delta: Annotated[float, typer.Option(help="Probability with which it may be larger; well below 1 / units.")],
-    private: Annotated[
-        Protected, typer.Option(help="What is protected: all data of a node, or each record of one node.")
-    ] = Protected.NODES,
-    rounds: Annotated[int, typer.Option(min=1, help="Number of rounds.")] = 30,
-    clients: Annotated[int, typer.Option(min=1, help="Number of nodes.", rich_help_panel=NODES)] = 100,
-    cohort: Annotated[int, typer.Option(min=1, help="Nodes of a round, expected.", rich_help_panel=NODES)] = 20,
+    given: dict[str, Any],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Settings as TOML; flags win over it.", rich_help_panel=Panel.RUNNING,
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any setting by its dotted name; may be repeated.",
+            rich_help_panel=Panel.RUNNING, autocompletion=assignments_like,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the bytes as JSON, and nothing else.")] = False,
     separation: Annotated[
         int,
         typer.Option(
             min=0,
-            rich_help_panel=NODES,
+            rich_help_panel=NOISE,
             help="Rounds from one participation of a node to its next (privacy.separation); 0: as many as nodes and "
             "availability allow, and some fewer.",
         ),
     ] = 0,
     availability: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of nodes that are ready.", rich_help_panel=NODES)
+        float, typer.Option(min=0, max=1, help="Share of nodes that are ready.", rich_help_panel=NOISE)
     ] = 1.0,
-    records: Annotated[int, typer.Option(min=1, help="Declared number of records.", rich_help_panel=RECORDS)] = 1000,
-    batch_size: Annotated[int, typer.Option(min=1, help="Records of a step, expected.", rich_help_panel=RECORDS)] = 50,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of a round.", rich_help_panel=RECORDS)] = 20,
-    parameters: Annotated[int, typer.Option(min=1, help="Numbers of the model; cnn has 62006.")] = 62_006,
-) -> None:
-    """Print the noise that a promise needs, by what may be assumed about participation; nothing is run.
+    records: Annotated[
+        int, typer.Option(min=1, help="Declared number of records of a node.", rich_help_panel=NOISE)
+    ] = 1000,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of a round.", rich_help_panel=NOISE)] = 20,
+    parameters: Annotated[
+        int, typer.Option(min=1, help="Numbers of the model; cnn has 62006.", rich_help_panel=NOISE)
+    ] = 62_006,
+) -> None:  # fmt: skip
+    """Print what a run of these settings will send, both ways; it is not run, but for a trial of few nodes and rounds.
 
-    Each line is a way to keep the same promise. "Noise / clip" is the norm of the noise in one round's (step's) mean,
-    in clipping norms. "Error" is the noise in the model after all rounds, relative to sampling with a tight account.
+    With --devices also the seconds of a node's part in a round. With --epsilon and --delta, instead, the noise that
+    the promise needs, by what may be assumed about participation: "noise / clip" is the norm of the noise in one
+    round's (step's) mean, in clipping norms; "error" is the noise in the model after all rounds, relative to sampling
+    with a tight account. There --rounds is 30 and --batch-size 50 unless given.
     """
-    units, taken, times = (
-        (clients, cohort, rounds) if private is Protected.NODES else (records, batch_size, rounds * steps)
+    given = given | flat_from_assignments(set_ or [])
+    if not {EPSILON, DELTA} <= given.keys():
+        _plan_bytes(given, config, as_json=as_json)
+        return
+    plan_noise(
+        given,
+        separation=separation,
+        availability=availability,
+        records=records,
+        steps=steps,
+        parameters=parameters,
     )
-    if taken > units:
-        names = ("cohort", "clients") if private is Protected.NODES else ("batch-size", "records")
-        raise UsageError(f"--{names[0]} {taken}: must be at most --{names[1]} {units}")
-    from fedlearn.privacy.factorization import options
-
-    wait = separation if private is Protected.NODES else 1
-    try:
-        ways = options(
-            epsilon,
-            delta,
-            rounds=times,
-            units=units,
-            taken=taken,
-            separation=wait,
-            availability=availability,
-            what=private,
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    _show(ways, epsilon, delta, private, taken, parameters)
 
 
-def _show(ways: list[Option], epsilon: float, delta: float, private: Protected, taken: int, parameters: int) -> None:
-    from fedlearn.privacy.accounts import Guarantee
-    from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
-    from fedlearn.privacy.factorization.planning import SAMPLING
+def _plan_bytes(given: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
+    from tempfile import TemporaryDirectory
+
+    from fedlearn.commands.once import run_once
+    from fedlearn.commands.shared import run_settings
+    from fedlearn.sweeps.foretold import foretell
+
+    with TemporaryDirectory(prefix="fedlearn-plan-") as place:
+        config = run_settings({**given, "out": f"{place}/run"}, file, None)
+        found = foretell(config, lambda trial: run_once(trial, is_new=True))
+    if as_json:
+        print(json.dumps(found.to_plain(), indent=2))
+    else:
+        _show_bytes(found)
+
+
+def _show_bytes(found: Foretold) -> None:
+    from fedlearn.report.numbers import number, seconds, size
     from fedlearn.report.tables import Table
 
-    unit = PrivacyUnit.NODE if private is Protected.NODES else PrivacyUnit.RECORD
-    trust = "trusted server" if private is Protected.NODES else "each node trusts itself alone"
-    promise = Guarantee(epsilon, delta, NeighboringRelation.ADD_REMOVE, unit, trust, "participation as in each line")
-    sampled = next(way.error for way in ways if way.name == SAMPLING)
+    total = found.bytes_down + found.bytes_up
     rows = [
-        (
-            way.name,
-            way.assumes,
-            f"{way.noise_multiplier:.4f}",
-            f"{way.noise_multiplier * math.sqrt(parameters) / taken:.3g}",
-            f"{way.error / sampled:.3f}",
-        )
-        for way in ways
+        ("down", size(found.message_down), number(found.bits_down), size(found.bytes_down)),
+        ("up", size(found.message_up), number(found.bits_up), size(found.bytes_up)),
+        ("both", size(found.message_down + found.message_up), number(found.bits_down + found.bits_up), size(total)),
     ]
-    Table.of_texts(
-        "plan", str(promise), ("noise", "assumes", "noise multiplier", "noise / clip", "error"), rows, words=2
-    ).show()
-    if private is Protected.NODES and ways[0].setting:
-        typer.echo(f"Least error: --private nodes --epsilon {epsilon:g} --delta {delta:g} --set {ways[0].setting}")
+    title = f"{found.model} on {found.dataset}: {found.parameters} parameters, {found.nodes} nodes in each "
+    heads = ("way", "a message", "bits a parameter", "the whole run")
+    Table.of_texts("plan", f"{title}of {found.rounds} rounds", heads, rows, words=1).show()
+    if (on := found.devices) is not None:
+        times = [("download", on.download), ("training", on.training), ("upload", on.upload), ("all", on.whole)]
+        parts = [(what, seconds(time)) for what, time in [*times, ("all, of the slowest node", on.slowest)]]
+        Table.of_texts(
+            "devices", f"a round of the median node on {on.name}; {on.lost:.0%} of trainings are lost",
+            ("part", "time"), parts, words=1,
+        ).show()  # fmt: skip

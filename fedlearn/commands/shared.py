@@ -102,7 +102,7 @@ class Interrupted(FedlearnError):
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the table at the end of a run: notices, scores, privacy spent, bytes sent, the run folder."""
-    from fedlearn.report.numbers import number, size
+    from fedlearn.report.numbers import number, seconds, size
     from fedlearn.words.metrics import KNOWN, declared
 
     summary = cleaned(summary)
@@ -137,9 +137,21 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
         table.add_row("upload", size(summary["bytes_up"]))
     if is_sent:
         table.add_row("download", size(summary["bytes_down"]))
+        table.add_row("both ways", _both_ways(summary))
+    if (on_devices := summary.get("virtual_seconds")) is not None:
+        table.add_row("on devices", seconds(on_devices))
     table.add_row("SHA-256", summary["model_sha256"])
     table.add_row("results", escape(printable(str(_short(folder)))))
     return table
+
+
+def _both_ways(summary: Mapping[str, Any]) -> str:
+    """Return the bytes of both directions, with the bits for each parameter of a message in each."""
+    from fedlearn.report.numbers import number, size
+
+    total = size(summary["bytes_up"] + summary["bytes_down"])
+    up, down = summary.get("bits_up"), summary.get("bits_down")
+    return total if up is None or down is None else f"{total} ({number(up)} bits a parameter up, {number(down)} down)"
 
 
 def _short(folder: Path) -> Path:

@@ -1,6 +1,7 @@
 """Partitions by one integer of each example, its label, group or node in a file; kept in the cache.
 
-A run imports neither `datasets` nor `flwr_datasets` (3 s) unless its partitions are not in the cache yet.
+A run imports neither `datasets` nor `flwr_datasets` (3 s) unless its partitions are not in the cache yet, nor ever for
+equal random shares, groups and files: a loop over seeds would pay for that import at its first run.
 """
 
 from __future__ import annotations
@@ -90,21 +91,14 @@ def _check_pieces(setting: str, pieces: int, num_partitions: int, examples: int)
 
 
 def _computed(labels: NDArray[np.int64], settings: DataSettings, num_partitions: int, seed: int) -> Arrays:
-    from fedlearn.data.flower_partitioners import Impossible, partitions
-
     started = time.monotonic()
     order = rng_for(seed, purpose="partition").permutation(len(labels)).astype(np.int32)
-    scheme_seed = seed_for(seed, purpose=f"partition/{settings.partition}")
-    try:
-        if settings.partition == "natural" or is_map(settings.partition):
-            parts = by_node(labels, order, num_partitions)
-        else:
-            parts = partitions(labels, order, settings, num_partitions=num_partitions, seed=scheme_seed)
-    except Impossible as error:
-        if settings.partition != "pathological":
-            raise SettingError("data.partition", settings.partition, str(error)) from error
-        allowed = "some class falls to more nodes than it has examples: take fewer classes per node, or fewer clients"
-        raise SettingError("data.classes_per_node", settings.classes_per_node, allowed) from error
+    if settings.partition == "iid":
+        parts: Sequence[Rows] = np.array_split(order, num_partitions)  # as IidPartitioner cuts, without its imports
+    elif settings.partition == "natural" or is_map(settings.partition):
+        parts = by_node(labels, order, num_partitions)
+    else:
+        parts = _by_flower(labels, order, settings, num_partitions, seed)
     rows, offsets = joined(parts, examples=len(labels))
     log.info(
         "partition=%s nodes=%d empty=%d unused=%d seconds=%.1f",
@@ -115,6 +109,21 @@ def _computed(labels: NDArray[np.int64], settings: DataSettings, num_partitions:
         time.monotonic() - started,
     )
     return {"rows": rows, "offsets": offsets}
+
+
+def _by_flower(
+    labels: NDArray[np.int64], order: NDArray[np.int32], settings: DataSettings, num_partitions: int, seed: int
+) -> Sequence[Rows]:
+    from fedlearn.data.flower_partitioners import Impossible, partitions
+
+    scheme_seed = seed_for(seed, purpose=f"partition/{settings.partition}")
+    try:
+        return partitions(labels, order, settings, num_partitions=num_partitions, seed=scheme_seed)
+    except Impossible as error:
+        if settings.partition != "pathological":
+            raise SettingError("data.partition", settings.partition, str(error)) from error
+        allowed = "some class falls to more nodes than it has examples: take fewer classes per node, or fewer clients"
+        raise SettingError("data.classes_per_node", settings.classes_per_node, allowed) from error
 
 
 def joined(parts: Sequence[Rows], *, examples: int) -> tuple[Rows, Offsets]:

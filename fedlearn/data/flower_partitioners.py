@@ -20,7 +20,6 @@ import numpy as np
 from datasets.table import InMemoryTable  # type: ignore[import-untyped, unused-ignore]
 from flwr_datasets.partitioner import (  # type: ignore[import-untyped, unused-ignore]
     DirichletPartitioner,
-    IidPartitioner,
     Partitioner,
     PathologicalPartitioner,
     ShardPartitioner,
@@ -111,8 +110,6 @@ def partitions(
 
 def _partitioner(settings: DataSettings, num_partitions: int, seed: int) -> Partitioner:
     match settings.partition:
-        case "iid":
-            return IidPartitioner(num_partitions)
         case "dirichlet":
             # No smallest size: it would refuse many nodes or a small alpha after ten tries.
             return DirichletPartitioner(num_partitions, COLUMN, alpha=settings.alpha, min_partition_size=0, seed=seed)

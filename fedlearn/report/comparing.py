@@ -32,6 +32,7 @@ from fedlearn.report.points import (
 from fedlearn.report.run_tables import sha_of
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
+from fedlearn.report.traffic import measured_in
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError, printable
@@ -164,6 +165,9 @@ def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | 
             yield best, [best_value(run, metric) for run in runs]
     for name, title in (("bytes_up", "uploaded"), ("bytes_down", "downloaded")):
         yield Column(name, title, size), [run.total(name) for run in runs]
+    for column, measure in measured_in(runs):
+        if column.name not in metrics.columns:
+            yield column, [measure(run) for run in runs]
     if any(map(is_compressed, runs)):
         yield Column("compression_ratio", "smaller", ratio), [compression_ratio(run) for run in runs]
     yield Column("seconds", "time", seconds), [seconds_of(run) for run in runs]

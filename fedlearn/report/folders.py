@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from fedlearn.runs.names import EVENTS, SETTINGS, SUMMARY, TABLE
@@ -30,6 +31,7 @@ def run_folders(paths: Iterable[Path]) -> dict[str, Path]:
         If a path does not exist, or holds no run.
     """
     found: dict[str, Path] = {}
+    taken: set[Path] = set()
     for path in paths:
         check_path(path)
         folder = path.resolve()
@@ -39,7 +41,8 @@ def run_folders(paths: Iterable[Path]) -> dict[str, Path]:
         if not inside:
             raise UsageError(f"{path}: it holds no run; name a run folder, a sweep, or a folder of run folders")
         for name, run in inside.items():
-            if run not in found.values():
+            if run not in taken:
+                taken.add(run)
                 found[_free(name, found)] = run
     return found
 
@@ -66,5 +69,5 @@ def _name_below(run: Path, folder: Path) -> str:
 
 
 def _free(name: str, taken: Mapping[str, Path]) -> str:
-    names = (name, *(f"{name} ({count})" for count in range(2, len(taken) + 3)))
+    names = chain([name], (f"{name} ({count})" for count in range(2, len(taken) + 3)))
     return next(each for each in names if each not in taken)

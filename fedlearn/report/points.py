@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from fedlearn.config.baselines import CENTRAL, FOLLOWS, LOCAL, NONE, replaced_by
@@ -64,9 +65,21 @@ class Point:
 
 def differing(runs: Sequence[StoredRun]) -> list[str]:
     """Return the names of the settings that are not the same in all runs; the seed last."""
-    names = dict.fromkeys(name for run in runs for name in run.settings if not name.startswith(NO_DIFFERENCE))
-    several = [name for name in names if len({repr(run.settings.get(name)) for run in _that_choose(name, runs)}) > 1]
+    names = dict.fromkeys(chain.from_iterable(run.settings for run in runs))
+    alike = all(run.settings.get("training.baseline", NONE) == NONE for run in runs)
+    several = [
+        name
+        for name in names
+        if not name.startswith(NO_DIFFERENCE) and _differs(name, runs if alike else _that_choose(name, runs))
+    ]
     return sorted(several, key=lambda name: name == "seed")
+
+
+def _differs(name: str, runs: Sequence[StoredRun]) -> bool:
+    """Return whether a setting is not the same in all runs; values that are one object need no comparison."""
+    first = runs[0].settings.get(name) if runs else None
+    written = repr(first)
+    return any((value := run.settings.get(name)) is not first and repr(value) != written for run in runs)
 
 
 def _that_choose(name: str, runs: Sequence[StoredRun]) -> list[StoredRun]:

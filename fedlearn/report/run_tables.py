@@ -31,6 +31,7 @@ from fedlearn.report.points import (
 )
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
+from fedlearn.report.traffic import measured_in
 from fedlearn.words.metrics import COUNTS_IN
 
 NOT_IN_PAPERS = ("seconds", "model_sha256")
@@ -54,6 +55,7 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
         (Column("bytes_up", "uploaded", size, spread_form=size_spread), lambda run: run.sent("bytes_up")),
         *(smaller if any(map(is_compressed, runs)) else ()),
         (Column("bytes_down", "downloaded", size, spread_form=size_spread), lambda run: run.sent("bytes_down")),
+        *measured_in(runs),
         (Column("seconds", "time", seconds, spread_form=seconds_spread), seconds_of),
     ]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from fedlearn.config.load import flat_from_toml
 from fedlearn.report.folders import MARKS
 from fedlearn.report.rows import Row, read_rows
 from fedlearn.runs.history import COLUMNS
-from fedlearn.runs.log import Event, EventTail, RunView
+from fedlearn.runs.log import Event, EventTail, RunView, has_ended
 from fedlearn.runs.names import (
     BEST,
     CHECKPOINT,
@@ -30,13 +33,14 @@ from fedlearn.runs.names import (
     SUMMARY,
     TABLE,
 )
-from fedlearn.runs.reading import cleaned, open_regular, read_small
+from fedlearn.runs.reading import cleaned, read_small
 from fedlearn.words.errors import printable, said
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.spread import ON_NODES
 
 NOTES = "notes.txt"  # written by the user
 RAW_FILES = (*MARKS, NODES, CLASSES, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
+COUNTED = b'"event": "reported"'
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
 
 MOST_COUNTED = 2**53  # of rounds, nodes, attempts
@@ -78,8 +82,10 @@ class StoredRun:
         """The raw files of the run: name -> bytes; links are left out."""
         sizes = {}
         for name in RAW_FILES:
-            with suppress(OSError), open_regular(self.folder / name) as file:
-                sizes[name] = os.fstat(file.fileno()).st_size
+            with suppress(OSError):
+                found = os.lstat(f"{self.folder}/{name}")
+                if stat.S_ISREG(found.st_mode):
+                    sizes[name] = found.st_size
         return sizes
 
     @property
@@ -145,8 +151,12 @@ class LogRead:
         self.tail = EventTail(self.path)
 
     def read_on(self) -> None:
-        """Take in the events that were appended since the last call."""
-        for event in self.tail.read():
+        """Take in the events that were appended since the last call.
+
+        Of a run that has ended, reports that count are passed over at the first call: only a live page shows them.
+        """
+        is_over = not self.seen and os.path.lexists(self.path) and has_ended(self.path)
+        for event in self.tail.read(without=COUNTED if is_over else b""):
             with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):  # an event of another form
                 self._take(event)
 
@@ -206,10 +216,36 @@ def _settings(path: Path, problems: list[str]) -> dict[str, Any]:
     with _said_of(path.name, problems):
         data = read_small(path)
         try:
-            flat = cleaned(flat_from_toml(data))
+            flat = _flat(data)
         except ValueError as error:
             problems.append(f"{path.name}: {error}")
     return flat
+
+
+_HEADER = re.compile(rb"^\[([a-z_]+)\]\n", re.MULTILINE)
+
+
+def _flat(data: bytes) -> dict[str, Any]:
+    """Return the settings in a file; a table that another run has had, too, is parsed once.
+
+    So a file is read in parts where each is a table of its own: each header stands once, and no text has many lines.
+    """
+    parts = _HEADER.split(data)
+    headers = parts[1::2]
+    if len({*headers}) < len(headers) or b'"""' in data or b"'''" in data:
+        return dict(cleaned(flat_from_toml(data)))
+    try:
+        tables = [_table_of(parts[0]), *map(_table_of, headers, parts[2::2])]
+    except ValueError:  # a header inside of an array, or an error, which the whole file names by its line
+        return dict(cleaned(flat_from_toml(data)))
+    return {name: value for table in tables for name, value in table.items()}
+
+
+@lru_cache(maxsize=4096)
+def _table_of(*parts: bytes) -> dict[str, Any]:
+    """Return the settings of one table, given by its header, if it has one, and its lines."""
+    header = b"[" + parts[0] + b"]\n" if len(parts) > 1 else b""
+    return dict(cleaned(flat_from_toml(header + parts[-1])))
 
 
 def _table(path: Path, problems: list[str]) -> dict[str, Any]:

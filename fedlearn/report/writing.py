@@ -74,7 +74,8 @@ def write_report(
 
 def write_page(runs: Sequence[StoredRun], title: str, out: Path) -> None:
     """Write the page, with relative links to the raw files."""
-    sections = sections_of(runs, title=title, link=lambda run, name: _relative(run.folder / name, out))
+    folders = {run.folder: _relative(run.folder, out) for run in runs}
+    sections = sections_of(runs, title=title, link=lambda run, name: f"{folders[run.folder]}/{quote(name)}")
     write_atomically(out / PAGE, page_of(sections, title=title).encode())
 
 

@@ -110,6 +110,9 @@ def _ends_within_a_line(path: Path) -> bool:
         return file.read(1) != b"\n"
 
 
+LAST_LINE = 1 << 14  # bytes of the last event at most
+
+
 class EventTail:
     """A reader of a log that still grows: it yields each event once, as soon as the event's line is complete.
 
@@ -124,8 +127,13 @@ class EventTail:
         self._rest = b""
         self._wasted = 0
 
-    def read(self) -> Iterator[Event]:
+    def read(self, *, without: bytes = b"") -> Iterator[Event]:
         """Yield the events that were appended since the last call; a line that a kill has cut short is left out.
+
+        Parameters
+        ----------
+        without
+            Lines that hold these bytes are passed over unread, such as those of single nodes; empty: none.
 
         Raises
         ------
@@ -140,6 +148,8 @@ class EventTail:
                 self._rest = rest if len(rest) <= LONGEST_LINE else b"\0"  # which no JSON begins with
                 self._wasted += len(rest) - len(self._rest)
                 for line in lines:
+                    if without and without in line:
+                        continue
                     event = _event_of(line)
                     if event is None:
                         self._wasted += len(line)
@@ -152,6 +162,13 @@ class EventTail:
             reason = f"{self._wasted} bytes of it are no events: the rest is not read"
             raise OSError(errno.EINVAL, reason, str(self._path))
         return new
+
+
+def has_ended(path: Path) -> bool:
+    """Return whether the last line of a log says that its run has ended; OSError as of `open_regular`."""
+    with open_regular(path) as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - LAST_LINE, 0))
+        return b'"event": "ended"' in file.read(LAST_LINE).rstrip(b"\n").rpartition(b"\n")[2]
 
 
 def _event_of(line: bytes) -> Event | None:

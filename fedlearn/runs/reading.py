@@ -93,6 +93,8 @@ def cleaned(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool | float) or (isinstance(value, int) and value.bit_length() <= 64):
         return value
     if isinstance(value, str):
+        if len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
+            return value
         shown = printable(value[: LONGEST_TEXT + 1])
         return shown if len(shown) <= LONGEST_TEXT else shown[:LONGEST_TEXT] + "..."
     if depth < DEEPEST and isinstance(value, dict):

@@ -23,7 +23,7 @@ FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")
 NOT_HERE = (
     "seed", "seconds", "cpu_seconds", "memory_bytes", "dataset", "dataset_notice", "model", "metrics", "clients",
-    "bytes_protocol", "notices", "learning_rate", "devices", "baseline", "initial", *LAST,
+    "bytes_protocol", "parameters", "notices", "learning_rate", "devices", "baseline", "initial", *LAST,
 )  # fmt: skip
 """Entries of a summary that are settings, are no results, or stand elsewhere in the row."""
 
@@ -122,7 +122,8 @@ def point_row(point: PlannedPoint) -> Row:
     """Return the row of a point in points.csv: mean and sample standard deviation of each number of its runs."""
     row: Row = {**point.labels, "seeds": len(point.runs)}
     for name, value in _results_in(point.runs[0].summary).items():
-        if isinstance(value, int | float) and name not in NOT_AVERAGED:
+        is_number = all(isinstance(run.summary.get(name), int | float) for run in point.runs)
+        if isinstance(value, int | float) and is_number and name not in NOT_AVERAGED:
             row[f"{name}_mean"], row[f"{name}_sd"] = point.over_seeds(name)
         elif name in PRIVACY:
             row[name] = " | ".join(dict.fromkeys(str(run.summary.get(name, "")) for run in point.runs))

@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from rich.console import Console
@@ -371,3 +372,23 @@ def test_run_that_was_interrupted_goes_on_in_the_same_process_to_the_same_bytes(
         assert torch.get_num_threads() == 2  # the user's own
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.slow
+def test_runs_in_a_session_have_the_bytes_that_each_has_alone(tmp_path):
+    def run(number, **more):
+        given = {**SMALL, "data": "digits", "rounds": 1, "seed": number, "out": str(tmp_path / f"{number}-{len(more)}")}
+        return fedlearn.run(**{**given, **more})
+
+    with fedlearn.session():
+        first, workers = run(1), {child.pid for child in psutil.Process().children(recursive=True)}
+        with pytest.raises(FedlearnError):
+            run(2, data="nowhere:load")  # a run that was never started takes no worker along
+        second = run(2)
+        assert workers <= {child.pid for child in psutil.Process().children(recursive=True)}
+        odd = run(3, clients=3, compression="drop", send="update")
+        with pytest.raises(FedlearnError):
+            run(4, lr=1e30)
+        third = run(3)
+    assert [second.sha256, third.sha256] == [run(2, local_epochs=1).sha256, run(3, local_epochs=1).sha256]
+    assert first.sha256 != second.sha256 != third.sha256 != odd.sha256

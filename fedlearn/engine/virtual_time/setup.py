@@ -28,14 +28,20 @@ def with_devices(grid: Grid, config: RunConfig) -> Grid:
     """
     if not config.devices.name:
         return grid
+    fleet, examples = fleet_of(config)
     held = _held(config)
-    fleet = load_devices(config.devices, clients=config.clients, seed=config.seed, examples=held)
-    passes = config.training.local_epochs if model_spec(config.model.name).trains_in_steps else 1
-    examples = held * passes
     partial, size = config.training.partial, config.training.batch_size
     _check(fleet, np.minimum(held, size) if partial else examples, config)
     batches = Batches(held, size) if partial else None
     return VirtualTimeGrid(grid, fleet, examples, batches)
+
+
+def fleet_of(config: RunConfig) -> tuple[Fleet, NDArray[np.int64]]:
+    """Return the devices of the nodes, and how many examples each looks at in one training, by partition."""
+    held = _held(config)
+    fleet = load_devices(config.devices, clients=config.clients, seed=config.seed, examples=held)
+    passes = config.training.local_epochs if model_spec(config.model.name).trains_in_steps else 1
+    return fleet, held * passes
 
 
 def _held(config: RunConfig) -> NDArray[np.int64]:

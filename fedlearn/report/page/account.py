@@ -127,7 +127,7 @@ def _bytes(runs: Sequence[StoredRun]) -> str:
         return f"Nodes sent {_range(up)} a run, and were sent {_range(down)}."
     (run,) = runs
     smaller = f", {ratio(compression_ratio(run) or 0)} smaller than plain," if is_compressed(run) else ""
-    return f"Nodes sent {size(up[0])}{smaller} and were sent {size(down[0])}."
+    return f"Nodes sent {size(up[0])}{smaller} and were sent {size(down[0])}: {size(up[0] + down[0])} both ways."
 
 
 def _range(values: Sequence[float]) -> str:

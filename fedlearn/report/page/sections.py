@@ -34,6 +34,7 @@ from fedlearn.report.points import (
 from fedlearn.report.rows import finite
 from fedlearn.report.run_tables import sha_of
 from fedlearn.report.stored import StoredRun
+from fedlearn.report.traffic import bits_down, bits_up, bytes_total, seconds_on_devices
 from fedlearn.words.errors import said
 
 MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
@@ -167,6 +168,7 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
     note = f"{ratio(compression_ratio(run) or 0)} smaller than plain" if is_compressed(run) else ""
     tiles.append(("uploaded", size(run.total("bytes_up")), note))
     tiles.append(("downloaded", size(run.total("bytes_down")), f"and {size(run.total('bytes_protocol'))} of protocol"))
+    tiles += _sent(run)
     each = seconds(seconds_of(run) / len(run.rounds))
     count = "1 round" if len(run.rounds) == 1 else f"{len(run.rounds)} rounds, {each} each"
     tiles.append(("time", seconds(seconds_of(run)), count))
@@ -176,6 +178,14 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
     if sha := sha_of(run):
         tiles.append(("SHA-256", sha[:10], "of the final model"))
     return tiles
+
+
+def _sent(run: StoredRun) -> list[tuple[str, str, str]]:
+    """Return the tiles of what both ways have cost together, and of the time on the nodes' devices."""
+    up, down, hours = bits_up(run), bits_down(run), seconds_on_devices(run)
+    bits = f"{number(up)} bits a parameter up, {number(down)} down" if up is not None and down is not None else ""
+    both = [("both ways", size(bytes_total(run) or 0.0), bits)]
+    return both if hours is None else [*both, ("on devices", seconds(hours), shown(run.settings.get("devices.name")))]
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from fedlearn.cli import main
@@ -41,6 +43,47 @@ def test_records_are_planned_by_steps(capsys):
     ],
 )
 def test_what_cannot_be_planned_is_named(more, word, capsys):
+    assert command(*more) == 2
+    error = capsys.readouterr().err
+    assert word in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_bytes_are_those_that_the_run_sends(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    settings = ("--dataset", "digits", "--clients", 12, "--cohort", 3, "--rounds", 4, "--local-epochs", 1)
+    settings = (*settings, "--compression", "drop", "--engine", "inline", "--batch-size", 50)
+    assert command(*settings, "--json") == 0
+    foretold = json.loads(capsys.readouterr().out)
+    assert list(tmp_path.iterdir()) == [], "a plan leaves nothing behind"
+    with pytest.raises(SystemExit):
+        main(["simulate", *map(str, settings), "--json"])
+    sent = json.loads(capsys.readouterr().out)
+    for name in ("bytes_up", "bytes_down", "bytes_total", "bits_up", "bits_down"):
+        assert foretold[name] == pytest.approx(sent[name], rel=0.001)
+
+
+@pytest.mark.slow
+def test_devices_have_seconds(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    asked = ("--dataset", "digits", "--clients", 6, "--cohort", 2, "--rounds", 1, "--local-epochs", 1)
+    assert command(*asked, "--engine", "inline", "--devices", "alike") == 0
+    said = capsys.readouterr().out
+    assert "62006 parameters, 2 nodes in each of 1 rounds" in " ".join(said.split())
+    assert "slowest" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        (("--private", "everyone", "--epsilon", 1, "--delta", 1e-5), "choose nodes or records"),
+        (("--epsilon", "much", "--delta", 1e-5), "write a number"),
+        (("--baseline", "central", "--dataset", "digits"), "sends nothing"),
+        (("--cohort", "many"), "rounds.cohort"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_line(more, word, capsys):
     assert command(*more) == 2
     error = capsys.readouterr().err
     assert word in error

@@ -1,0 +1,74 @@
+"""Many run folders are read fast, and as each is read alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedlearn.config.load import flat_from_toml
+from fedlearn.report import stored as reading
+from fedlearn.report.folders import run_folders
+from fedlearn.report.points import differing
+from fedlearn.report.stored import read_run
+from fedlearn.runs.log import has_ended
+from fedlearn.runs.reading import cleaned
+
+REPORTED = {"time": 1.0, "event": "reported", "round": 1, "attempt": 1, "node": 2, "partition": 0, "bytes": 250}
+LATE = {"time": 1.0, "event": "late", "round": 1, "attempt": 1, "node": 3, "partition": 1, "reason": "too slow"}
+
+
+def test_reports_that_count_are_passed_over_where_a_run_has_ended(make_run):
+    ended = read_run("a", make_run("a", events=[REPORTED, LATE]))
+    going = read_run("b", make_run("b", events=[REPORTED, LATE], status=""))
+    assert ended.log.wrong == going.log.wrong == {("late", "too slow"): 1}
+    assert (ended.status, going.status) == ("completed", "unfinished")
+    assert going.log.view.committed == ended.log.view.committed == 3
+    assert going.log.view.nodes["late"] == ended.log.view.nodes["late"] == 1
+    assert (going.log.view.nodes["reported"], ended.log.view.nodes["reported"]) == (1, 0)
+
+
+def test_only_the_last_line_says_that_a_run_has_ended(make_run):
+    folder = make_run("a")
+    assert has_ended(folder / "events.jsonl")
+    with (folder / "events.jsonl").open("a") as file:
+        file.write('{"time": 10.0, "event": "started", "committed": 3, "rounds": 5}\n')
+    assert not has_ended(folder / "events.jsonl")
+    assert read_run("a", folder).status == "unfinished"
+
+
+HOSTILE = [
+    b"clients = 4\n[data]\ndataset = 'x'\n[model]\nname = \"a\"\n",
+    b"[data]\na = 1\n[data]\nb = 2\n",  # a table twice
+    b'[data]\na = """\n[model]\nname = 1\n"""\n',  # a header within a text
+    b"[data]\na = '''\n[model]\n'''\n",
+    b"[data]\na = [\n[1],\n]\n[rounds]\ntotal = 1\n",
+    b"[data]\na = [\n[model]\n]\n",
+    b"[data]\na = {b = 1}\n[data.c]\nd = 1\n",
+    b"x\n[data]\na = 1\n",
+    b"[data]\r\na = 1\r\n[model]\r\nb = 2\r\n",
+    b"\xff[data]\n",
+    b"",
+]
+
+
+@pytest.mark.parametrize("data", HOSTILE)
+def test_a_file_in_parts_is_the_file_as_a_whole(data):
+    try:
+        whole = flat_from_toml(data)
+    except ValueError as error:
+        with pytest.raises(ValueError, match="TOML") as found:
+            reading._flat(data)
+        assert str(found.value) == str(error)
+    else:
+        assert reading._flat(data) == cleaned(whole)
+
+
+def test_settings_of_one_run_are_not_those_of_another(make_run):
+    runs = [read_run(n, make_run(n, settings={"training.lr": lr})) for n, lr in (("a", 0.1), ("b", 0.2), ("c", 0.1))]
+    assert [run.settings["training.lr"] for run in runs] == [0.1, 0.2, 0.1]
+    assert differing(runs) == ["training.lr"]
+    assert differing(runs[::2]) == []
+
+
+def test_a_folder_that_is_named_twice_is_one_run(make_run, tmp_path):
+    make_run("a")
+    assert list(run_folders([tmp_path, tmp_path / "a"])) == ["a"]
