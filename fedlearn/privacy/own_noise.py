@@ -58,7 +58,7 @@ class OwnNoise:
     Examples
     --------
     >>> noise = OwnNoise(8.0, 1e-5, clip=0.5, rounds=30)
-    >>> round(noise.multiplier, 5), round(noise.spent_after(1), 3), noise.spent_after(99)
+    >>> round(noise.multiplier, 5), round(noise.spent_after(1), 3), round(noise.spent_after(99), 3)
     (3.28759, 1.149, 8.0)
     """
 
