@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fedlearn.compression import load_anchor
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import NONE
 from fedlearn.config.tables.rounds import StopSettings
@@ -103,6 +104,11 @@ def foretell(config: RunConfig, run: Run) -> Foretold:
     """
     if config.training.baseline != NONE:
         raise SettingError("training.baseline", config.training.baseline, "a baseline of a federation sends nothing")
+    if load_anchor(config.compression) is not None:
+        raise SettingError(
+            "compression.downlink", config.compression.downlink,
+            "what a node is sent depends on whether it has the anchor; the first line of a run says what to expect",
+        )  # fmt: skip
     with TemporaryDirectory(prefix="fedlearn-plan-") as place:
         folder = run(_tried(config, Path(place) / "trial"))
         summary = folder.read_summary()

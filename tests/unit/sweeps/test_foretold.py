@@ -69,6 +69,10 @@ def test_one_round_is_foretold_by_one_round(trial_of):
 def test_what_cannot_be_foretold_is_said(trial_of):
     with pytest.raises(UsageError, match="baseline of a federation sends nothing"):
         foretell(config_from({**MANY, "training.baseline": "central"}), trial_of([]))
+    with pytest.raises(UsageError, match="has the anchor"):
+        foretell(
+            config_from({**MANY, "compression.downlink": "anchor:5:4,eden", "compression.send": "update"}), trial_of([])
+        )
     with pytest.raises(UsageError, match="state grows"):
         foretell(config_from(MANY), trial_of(["1,1,8,8,8000,800"], parameters=0))
 
