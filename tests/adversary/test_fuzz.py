@@ -61,7 +61,7 @@ def found_with(name, reports=300):
 
 
 def test_a_gate_that_lets_nan_through_is_found(monkeypatch):
-    monkeypatch.setattr(server.gate, "_norm", lambda update, base=None: 0.0)
+    monkeypatch.setattr(server.gate, "norm_of", lambda update, base=None: 0.0)
     tally = found_with("codec drop")
     assert tally.wrong > 0 and any("not finite" in what for _, what in tally.found)
 

@@ -22,7 +22,9 @@ VALUES = {
     "attack.name": "zero", "attack.attackers": 0.4, "out": "/a/run",
 }  # fmt: skip
 
-IMPLIED = {"privacy.protects": {"strategy.weighting": "uniform", "compression.send": "update"}}  # by a flag's value
+IMPLIED = {
+    "privacy.protects": {"strategy.weighting": "uniform", "compression.send": "update", "privacy.trust": "central"}
+}  # by a flag's value
 
 
 @pytest.fixture
