@@ -29,7 +29,7 @@ def shell(tmp_path):
     return shell
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_command_of_its_readme_runs(shell, tmp_path):
     assert "cd my-study\nfedlearn simulate --config settings.toml" in shell("fedlearn new my-study")
     project = tmp_path / "my-study"

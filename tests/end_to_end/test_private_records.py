@@ -40,7 +40,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(command, undisturbed):
     assert resumed(started.run).sha == undisturbed(longer).sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ray_makes_the_same_model(command, undisturbed):
     started = command({**RECORDS, "engine.name": "ray"})
     _, error = started.process.communicate(timeout=300)

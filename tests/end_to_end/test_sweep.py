@@ -172,9 +172,13 @@ def test_interrupted_it_says_how_to_go_on(start, tmp_path):
 EXPERIMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem not in NO_PLANS)
 
 
+GRID = "byzantine"  # a table, and a figure, for each skew and share of attackers: some 70 runs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if name in WITHOUT_FIGURES else []) for name in EXPERIMENTS]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name in {*WITHOUT_FIGURES, GRID} else []) for name in EXPERIMENTS],
 )
 def test_experiment_at_its_smallest_writes_its_figures_and_tables(name, tmp_path):
     module = importlib.import_module(f"experiments.sweeps.{name}")
@@ -182,5 +186,5 @@ def test_experiment_at_its_smallest_writes_its_figures_and_tables(name, tmp_path
     module.main(["--quick", "--seeds", "1", "--set", f"rounds.total={rounds}", "--out", str(tmp_path)])
     assert len(list((tmp_path / "runs").iterdir())) > 1
     figures = () if name in WITHOUT_FIGURES else ("*.png", "*.svg")
-    for pattern in (*figures, "table.md", *TABLES):
+    for pattern in (*figures, "*.md" if name == GRID else "table.md", *TABLES):
         assert list(tmp_path.glob(pattern)), pattern

@@ -88,7 +88,7 @@ def test_beside_sampling_correlated_noise_pays_from_a_separation_of_five_on():
     assert found == pytest.approx({5: 0.865, 4: 1.046, 3: 1.283, 2: 1.797}, abs=6e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_with_slack_correlated_noise_pays_too():
     first, second, *_ = options(8.0, 1e-5, rounds=30, units=1000, taken=20, separation=16)
     assert first.name == "correlated noise, 16 bands"
