@@ -3,7 +3,8 @@
     python -m experiments.private_networks.nodes
 
 A linear model of digits on 100 nodes, 20 of them in a round, 30 rounds, delta 1e-5; three seeds. The ways: Poisson
-sampling; fixed cohorts; fixed cohorts of nodes that wait 5, or 4, rounds between their turns, with correlated noise.
+sampling; fixed cohorts; fixed cohorts of nodes that wait 5, or 4, rounds between their turns, with correlated noise;
+fixed cohorts with distributed noise (shares) and with local noise.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "uniform": {},
     "5 apart": {"privacy.separation": 5},
     "4 apart": {"privacy.separation": 4},
+    "shares": {"privacy.trust": "distributed", "rounds.quorum": 1.0, "rounds.minimum_ready": 1.0},
+    "local": {"privacy.trust": "local"},
 }
 
 

@@ -15,9 +15,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy import gaussian, secure_noise, seeded_noise, skellam
+from fedlearn.privacy import Noise, gaussian, secure_noise, seeded_noise, skellam
 from fedlearn.privacy.accounts import GaussianRounds, epsilon_of, noise_multiplier_for
 from fedlearn.privacy.factorization import CorrelatedNoise, square_root
+from fedlearn.privacy.mechanisms.gaussian_share import gaussian_share, whole_steps
 from fedlearn.privacy.mechanisms.skellam import steps_of
 
 STEPS_OF_A_ROUND = 500
@@ -59,6 +60,12 @@ def clipped(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(vector * min(1.0, 1.0 / float((vector * vector).sum()) ** 0.5))
 
 
+def shared(vector: NDArray[np.float64], noise: Noise) -> NDArray[np.int64]:
+    """Return a vector in whole steps, shortened to norm 1, with its share of the noise of a hundred nodes."""
+    steps = whole_steps(vector, clip=1.0, reach=2**15)
+    return gaussian_share(steps, sensitivity=2**15, noise_multiplier=1.0, shares=100, noise=noise)
+
+
 def main() -> None:
     """Print a line for each kind of work."""
     for numbers in (62_006, 2_160_000):
@@ -73,6 +80,7 @@ def main() -> None:
             share = partial(skellam, sensitivity=2**14, noise_multiplier=1.0, shares=100, noise=noise)
             lines[f"gaussian, {name}"] = partial(central, values)
             lines[f"a share of skellam, {name}"] = partial(share, steps)
+            lines[f"a share of discrete gaussian in whole steps, {name}"] = partial(shared, values, noise)
             lines[f"a row of correlated noise, 16 bands, {name}"] = partial(row.draw, numbers, noise)
         for name, work in lines.items():
             print(f"{numbers:9,d} numbers: {name:45s} {milliseconds(work):9.2f} ms", flush=True)
