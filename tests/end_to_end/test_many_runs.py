@@ -67,8 +67,8 @@ say([go(seed) for seed in (1, 2, 3)])
     assert complaints.count("another fedlearn call of this process is under way") == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_runs_in_pools_of_processes_have_the_bytes_that_each_has_alone(tmp_path, method):
     (alone, *pools, after), _ = script(
         tmp_path,
