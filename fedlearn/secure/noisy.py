@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from fedlearn.config import RunConfig
 from fedlearn.privacy.noise import Noise
 from fedlearn.privacy.own_noise import OwnNoise
-from fedlearn.secure.masks import Words, zeros
+from fedlearn.secure.masks import Words
 from fedlearn.secure.summands import Kept, Total
-from fedlearn.secure.whole import MOST_BITS
-from fedlearn.words.errors import Refused, SettingError
+from fedlearn.secure.whole import MOST_BITS, with_sign, without_sign
+from fedlearn.words.errors import SettingError
 from fedlearn.words.state import Layout, State
 
 TAIL = 12.0  # standard deviations of the noise of a sum: beyond them lies a number of 10^32
@@ -110,11 +110,7 @@ class NoisyChanges:
         Refused
             If there are more or fewer numbers.
         """
-        if numbers.shape != (self.count,):
-            raise Refused("wrong-shape", f"{numbers.shape} numbers where {self.count} are due")
-        vector = zeros(self.count, self.modulus_bits)
-        vector[:] = (numbers & ((1 << self.modulus_bits) - 1)).astype(vector.dtype)
-        return vector
+        return without_sign(numbers, count=self.count, bits=self.modulus_bits)
 
     def decoded(self, total: Words, nodes: int) -> Total:
         """Return the noisy sum of the changes of so many nodes, of a total that is reduced modulo 2^b.
@@ -124,10 +120,7 @@ class NoisyChanges:
         Refused
             If an entry is larger than honest nodes' numbers can add up to.
         """
-        signed: NDArray[np.int64] = total.astype(np.int64)
-        signed -= (signed >> (self.modulus_bits - 1)) << self.modulus_bits
-        if len(signed) and max(-int(signed.min()), int(signed.max())) > self.largest:
-            raise Refused("sum-out-of-range", "the sum is larger than its nodes' numbers can be: one of them has lied")
+        signed = with_sign(total, bits=self.modulus_bits, largest=self.largest)
         values = signed * (self.noise.clip / self.noise.reach)
         ends = np.cumsum([spec.size for spec in self.layout.values()])[:-1]
         changes: Mapping[str, NDArray[np.float64]] = dict(zip(self.layout, np.split(values, ends), strict=True))

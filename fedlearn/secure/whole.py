@@ -64,12 +64,8 @@ class WholeNumbers:
         Refused
             If there are more or fewer numbers.
         """
-        if numbers.shape != (self.count,):
-            raise Refused("wrong-shape", f"{numbers.shape} numbers where {self.count} are due")
         clipped = np.clip(numbers.astype(np.int64), -self.largest, self.largest)
-        vector = zeros(self.count, self.modulus_bits)
-        vector[:] = (clipped & ((1 << self.modulus_bits) - 1)).astype(vector.dtype)
-        return vector
+        return without_sign(clipped, count=self.count, bits=self.modulus_bits)
 
     def decoded(self, total: Words, nodes: int) -> NDArray[np.int64]:
         """Return the sum with its sign, (count,), of a total that is reduced modulo 2^b.
@@ -79,8 +75,34 @@ class WholeNumbers:
         Refused
             If an entry is larger than the numbers of so many nodes can add up to: one of them has sent something else.
         """
-        signed = total.astype(np.int64)
-        signed -= (signed >> (self.modulus_bits - 1)) << self.modulus_bits
-        if len(signed) and max(-int(signed.min()), int(signed.max())) > nodes * self.largest:
-            raise Refused("sum-out-of-range", "the sum is larger than its nodes' numbers can be: one of them has lied")
-        return signed
+        return with_sign(total, bits=self.modulus_bits, largest=nodes * self.largest)
+
+
+def without_sign(numbers: NDArray[np.int64], *, count: int, bits: int) -> Words:
+    """Return numbers modulo 2^bits, (count,).
+
+    Raises
+    ------
+    Refused
+        If there are more or fewer numbers.
+    """
+    if numbers.shape != (count,):
+        raise Refused("wrong-shape", f"{numbers.shape} numbers where {count} are due")
+    vector = zeros(count, bits)
+    vector[:] = (numbers & ((1 << bits) - 1)).astype(vector.dtype)
+    return vector
+
+
+def with_sign(total: Words, *, bits: int, largest: int) -> NDArray[np.int64]:
+    """Return a sum with its sign of a total that is reduced modulo 2^bits; undoes `without_sign`.
+
+    Raises
+    ------
+    Refused
+        If an entry is larger than `largest`.
+    """
+    signed: NDArray[np.int64] = total.astype(np.int64)
+    signed -= (signed >> (bits - 1)) << bits
+    if len(signed) and max(-int(signed.min()), int(signed.max())) > largest:
+        raise Refused("sum-out-of-range", "the sum is larger than its nodes' numbers can be: one of them has lied")
+    return signed
