@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from fedlearn.engine import Engine, load_engine
 from fedlearn.engine.prepare import prepared
+from fedlearn.engine.session import engine_of, session
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import CHECKPOINT
@@ -38,9 +36,7 @@ def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambd
     if (folder / CHECKPOINT).exists():
         raise UsageError(f"--out {folder}: it holds a single run; name another folder")
     runs = list(plan.runs())
-    with ExitStack() as stack:
-        stack.enter_context(RunFolder(folder).locked())
-        engine_of = cache(lambda name: stack.enter_context(load_engine(name).kept_warm()))
+    with RunFolder(folder).locked(), session():
         write_atomically(folder / "sweep.toml", plan.to_toml().encode())
         results = {run.name: stored for run in runs if (stored := _stored(run, folder)) is not None}
         missing = [run for run in runs if run.name not in results and wanted(run)]
@@ -48,7 +44,7 @@ def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambd
             Console(highlight=False, soft_wrap=True).print(f"{there} of {there + len(missing)} runs were there already")
         begin = time.monotonic()
         for done, run in enumerate(missing, start=1):
-            results[run.name] = _result_of(run, folder, engine_of)
+            results[run.name] = _result_of(run, folder)
             seconds_left = (time.monotonic() - begin) / done * (len(missing) - done)
             _tell(results[run.name], f"{done}/{len(missing)}", seconds_left)
             write_tables([results[run.name] for run in runs if run.name in results], folder)
@@ -78,7 +74,7 @@ def _has_stopped(run: Run, result: Result) -> bool:
     return "stopped_early" in result.summary and all(result.stored.settings.get(k) == v for k, v in stop.items())
 
 
-def _result_of(run: Run, folder: Path, engine_of: Callable[[str], Engine]) -> Result:
+def _result_of(run: Run, folder: Path) -> Result:
     place = folder / "runs" / run.name
     config = run.config.model_copy(update={"out": str(place.resolve())})
     try:
