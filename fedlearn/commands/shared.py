@@ -147,11 +147,11 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
 
 def _both_ways(summary: Mapping[str, Any]) -> str:
     """Return the bytes of both directions, with the bits for each parameter of a message in each."""
-    from fedlearn.report.numbers import number, size
+    from fedlearn.report.numbers import bits_both_ways, size
 
     total = size(summary["bytes_up"] + summary["bytes_down"])
-    up, down = summary.get("bits_up"), summary.get("bits_down")
-    return total if up is None or down is None else f"{total} ({number(up)} bits a parameter up, {number(down)} down)"
+    bits = bits_both_ways(summary.get("bits_up"), summary.get("bits_down"))
+    return f"{total} ({bits})" if bits else total
 
 
 def _short(folder: Path) -> Path:

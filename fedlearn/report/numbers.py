@@ -43,6 +43,15 @@ def number(value: float | None) -> str:
     return f"{value:.4f}" if abs(value) < 1000 else f"{value:.1f}"
 
 
+def bits_both_ways(up: float | None, down: float | None) -> str:
+    """Return the bits for each parameter of a message, in both directions, in words; empty unless both are known.
+
+    >>> bits_both_ways(1.0, 32.1)
+    '1.0000 bits a parameter up, 32.1000 down'
+    """
+    return "" if up is None or down is None else f"{number(up)} bits a parameter up, {number(down)} down"
+
+
 def size(count: float) -> str:
     """Return a number of bytes for people, in powers of ten.
 

@@ -12,7 +12,7 @@ from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.charts.learning import pareto
 from fedlearn.report.charts.rounds import all_reported, fates, phases
 from fedlearn.report.charts.skew import skew_of
-from fedlearn.report.numbers import number, ratio, seconds, size
+from fedlearn.report.numbers import bits_both_ways, number, ratio, seconds, size
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
 from fedlearn.report.page.account import account, few
@@ -182,9 +182,8 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
 
 def _sent(run: StoredRun) -> list[tuple[str, str, str]]:
     """Return the tiles of what both ways have cost together, and of the time on the nodes' devices."""
-    up, down, hours = bits_up(run), bits_down(run), seconds_on_devices(run)
-    bits = f"{number(up)} bits a parameter up, {number(down)} down" if up is not None and down is not None else ""
-    both = [("both ways", size(bytes_total(run) or 0.0), bits)]
+    hours = seconds_on_devices(run)
+    both = [("both ways", size(bytes_total(run) or 0.0), bits_both_ways(bits_up(run), bits_down(run)))]
     return both if hours is None else [*both, ("on devices", seconds(hours), shown(run.settings.get("devices.name")))]
 
 
