@@ -2,9 +2,8 @@
 
     python -m experiments.private_networks.membership
 
-A linear model learns digits on 20 nodes. Each of several models has learned a random half of 400 images.
-Two attacks guess
-for each image whether a model has learned it:
+A linear model learns digits on 20 nodes. Each of several models has learned a random half of 400 images. Two attacks
+guess for each image whether a model has learned it:
 
 - *loss*: by its loss (Yeom, Giacomelli, Fredrikson, Jha 2018, arXiv:1709.01604);
 - *LiRA*, a light one: by the likelihood ratio of its scaled confidence under two Gaussians, fitted to the other models

@@ -25,13 +25,13 @@ from fedlearn.runs.state_files import unpack_state
 from fedlearn.words.errors import RunFailed, SettingError
 from server.correlated import ROWS, CorrelatedRows
 from tests.end_to_end.conftest import Run
+from tests.end_to_end.hostile_changes import FAR
 
 WAITING = {
     "model.name": "odd_nodes:model", "data.dataset": "digits", "clients": 9, "rounds.cohort": 3, "rounds.total": 7,
     "privacy.protects": "nodes", "privacy.epsilon": 4.0, "privacy.delta": 1e-5, "privacy.clip": 0.5,
     "privacy.separation": 3, "training.stack": 1,
 }  # fmt: skip
-FAR = {"scale": 0.0, "weight": 1e3, "bias": 0.0}
 NOTHING = {"scale": 0.0, "weight": 0.0, "bias": 0.0}
 ATTACKER = 3  # takes part in rounds 1, 4 and 7
 

@@ -32,6 +32,7 @@ from fedlearn.privacy.mechanisms.gaussian_share import share_deviation
 from fedlearn.privacy.own_noise import OwnNoise
 from fedlearn.words.errors import RunFailed, SettingError
 from server.node_privacy import NOISE, NodePrivacy
+from tests.end_to_end.hostile_changes import FAR, HOSTILE
 from tests.end_to_end.vanishing import Killed, Remote, Vanishing
 
 LOCAL = {
@@ -43,14 +44,6 @@ SHARED = {**LOCAL, "privacy.trust": "distributed", "rounds.minimum_ready": 1.0, 
 BOTH = pytest.mark.parametrize("settings", [LOCAL, SHARED], ids=["local", "distributed"])
 RELEASED = ("epsilon", "size", "epsilon_counts_in")  # columns of metrics.csv
 ATTACKER, ZEROS = 2, {"scale": 0.0, "weight": 0.0, "bias": 0.0}
-FAR = {"scale": 0.0, "weight": 1e3, "bias": 0.0}
-HOSTILE = {
-    "far in one parameter": FAR,
-    "far in the parameter without a dimension": {"scale": -1e6, "weight": 0.0, "bias": 0.0},
-    "just the norm, in all entries": {"scale": 1 / 6, "weight": 1 / 6, "bias": 1 / 6},
-    "beyond float32": {"scale": 1e200, "weight": 3e38, "bias": -3e38},
-    "no number": {"scale": 0.0, "weight": np.nan, "bias": 0.0},
-}
 NO_NUMBERS = ("beyond float32", "no number")  # in the node's own arrays: such a change counts as none
 
 

@@ -34,7 +34,7 @@ def keys(*names):
 
 @given(SETS)
 def test_it_tells_of_one_where_the_equations_have_one_solution_for_it(sets):
-    """Beside the null space: a node is told of if no solution of the homogeneous equations moves it."""
+    """Compare with the null space: sets tell of a node whose number no solution of the homogeneous equations moves."""
     names = sorted(set().union(*sets))
     matrix = np.array([[name in each for name in names] for each in sets], float)
     _, sizes, rows = np.linalg.svd(matrix)
