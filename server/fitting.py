@@ -19,6 +19,7 @@ from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import ALONE
 from fedlearn.words.state import State, UpdateKind
 from server.exchange import Exchange
+from server.grouped import takes_group_means
 from server.selectors import Selector
 from strategies import STRATEGIES, RoundStrategy
 
@@ -58,7 +59,8 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             f"use {_fitting(sent, traits)}",
         )  # fmt: skip
     strategy.check_sent(sent, config.compression)
-    strategy.check_cohort(config.largest_cohort)
+    if not takes_group_means(config, strategy):
+        strategy.check_cohort(config.largest_cohort)
     if strategy.sums is not traits.sums:
         does, instead = ("adds up trees", "'forest_union'") if strategy.sums else ("takes the mean of trees", "'relay'")
         is_made_of = "a sum" if traits.sums else "a mean"

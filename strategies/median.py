@@ -36,6 +36,7 @@ class SortedColumns(RoundStrategy[Collected]):
 
     accumulator = "strategies.collected:Collected"
     takes_stale = True
+    takes_groups = True
 
     def __init__(self, *, attackers: Attackers = 0, mixing: bool = False, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)

@@ -41,6 +41,7 @@ from fedlearn.words.cohort import At, Fate, Member
 from fedlearn.words.errors import Refused, UsageError
 from fedlearn.words.state import UpdateKind, layout_of
 from server.attempt import NotCommitted, Reporting, Selection
+from server.grouped import takes_group_means, too_few_groups
 from server.phases.asked import AskedSum, asked_sum, store_asked
 from server.phases.configuration import configure
 from server.phases.quorum import missing_quorum
@@ -114,7 +115,7 @@ class _Attempt:
                 self._begin(index if config.secure.group_size else None, level, [by_node[node] for node in group])
         except UsageError as error:  # of so few nodes: the settings were tried on whole cohorts before round 1
             return str(error)
-        return ""
+        return too_few_groups(config, self._run.strategy, len(self._sums))
 
     def _begin(self, group: int | None, level: Level, members: Sequence[Advertised]) -> None:
         summands = self._summands([member.node for member in members])
@@ -138,7 +139,7 @@ class _Attempt:
             return self.ended(self._sums[0].why_not)
         reporting = self._reported(delivered)
         survivors = {n: said for each in self._standing for n, said in each.step(each.server.survivors()).items()}
-        if missing := missing_quorum(self._run, reporting):  # after the unmasking it would be too late
+        if missing := self._missing(reporting):  # after the unmasking it would be too late
             return self.ended(missing)
         if not self._standing:
             return self.ended(self._sums[0].why_not)
@@ -173,7 +174,7 @@ class _Attempt:
         if not self._standing:
             return self.ended(self._sums[0].why_not)
         reporting = self._without_discarded(reporting)
-        if missing := missing_quorum(self._run, reporting):
+        if missing := self._missing(reporting):
             return self.ended(missing)
         self._write_unmasking(reporting)
         if not self._run.exchange.is_virtual:  # virtual nodes end with the server, and forget
@@ -218,11 +219,18 @@ class _Attempt:
         if not found:
             return replace(reporting, skipped=next(each.why_not for each in self._sums if each.why_not))
         reporting = self._without_discarded(reporting)
-        if missing := missing_quorum(self._run, reporting):
+        if missing := self._missing(reporting):
             return replace(reporting, skipped=missing)
         tell(self._run, reporting, {Fate.REPORTED: "summed"}, self._at)
         sums, means = added_up(self._run, found)
-        return replace(reporting, sums={STATE: sums}, means=means)
+        has_groups = takes_group_means(self._run.config, self._run.strategy)
+        groups = [each.reported for each, _ in found] if has_groups else []
+        return replace(reporting, sums={STATE: sums}, means=means, groups=groups)
+
+    def _missing(self, reporting: Reporting) -> str:
+        """Return why too few nodes, or groups, are left for the round to count; empty if they are enough."""
+        few = too_few_groups(self._run.config, self._run.strategy, len(self._standing))
+        return missing_quorum(self._run, reporting) or few
 
     def _found(self, each: SumOfNodes, reporting: Reporting) -> Total | Whole | None:
         """Return one sum without its masks; None where it cannot be found, and is discarded."""

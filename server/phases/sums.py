@@ -21,6 +21,8 @@ from fedlearn.secure.whole import WholeNumbers
 from fedlearn.words.cohort import At, Fate, Member, NodeReport
 from fedlearn.words.state import ArraySpec, Layout, Positions, UpdateKind, layout_of
 from server.attempt import Reporting
+from server.grouped import senders_of, takes_group_means
+from server.phases.group_means import group_means
 from server.phases.reporting import fold_plan
 from server.run import ServerRun
 from strategies.masked_mean import MaskedSum
@@ -60,6 +62,12 @@ class SumOfNodes:
     def nodes(self) -> tuple[int, ...]:
         """The partition ids of its nodes."""
         return tuple(member.node for member in self.server.roster.members)
+
+    @property
+    def reported(self) -> tuple[int, ...]:
+        """The partition ids of the nodes whose reports are in it."""
+        members = self.server.roster.members
+        return tuple(members[position].node for position in self.server.agreed.reported)
 
     def step(self, result: Mapping[int, T] | Missing) -> Mapping[int, T]:
         """Return what a step of the protocol says to each node; nothing where it ends the sum."""
@@ -120,6 +128,10 @@ def added_up(
     layout = layout_of(run.state)
     totals = [(each.summands, total) for each, total in found]
     changes = [(s, total) for s, total in totals if isinstance(total, Total) and isinstance(s, Summands | NoisyChanges)]
+    if changes and takes_group_means(run.config, run.strategy):
+        of_groups = [(s, total) for s, total in changes if isinstance(s, Summands)]
+        sums: Accumulator = group_means(of_groups, layout, senders=senders_of(run.strategy))
+        return sums, _means_of([total for _, total in changes])
     if changes:
         return _of_changes(changes, layout), _means_of([total for _, total in changes])
     kind: type[Accumulator] = load_reference(run.strategy.accumulator)

@@ -59,6 +59,7 @@ class Defence(RoundStrategy[Collected]):
     """
 
     accumulator = "strategies.collected:Collected"
+    takes_groups = True
     needs: ClassVar[tuple[int, int]] = (2, 1)
     """(a, b): the rule asks for at least a f + b reports."""
 

@@ -62,6 +62,7 @@ class FLTrust(Defence):
     """
 
     needs = (0, 1)
+    takes_groups = False
     reads_reports = True  # and what the server has learned itself
 
     def __init__(
