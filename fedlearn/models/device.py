@@ -64,7 +64,7 @@ def enter(device: torch.device) -> None:
         torch.backends.cuda.enable_mem_efficient_sdp(not wanted)
     _is_strict = wanted
     if device.type == "cuda":
-        torch.cuda.set_device(device)
+        torch.cuda.set_device(device.index or 0)
 
 
 def seed_torch(device: torch.device, seed: int) -> None:
