@@ -1,7 +1,6 @@
 """Runs of correlated noise: nodes keep their separation, rows are never drawn again, and the account holds.
 
-Neighbors: one node sends what an attacker has chosen in all its turns, or nothing. Both runs get the same noisy sums,
-so what noise is to hide is C (x - x') over all rounds together, which is replayed exactly.
+`test_audited_nodes.py` replays such a run on a neighbor.
 """
 
 from __future__ import annotations
@@ -16,63 +15,21 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import client.handlers.selection
-import client.handlers.training
 import server.correlated
-from fedlearn.privacy.accounts import GaussianRounds, epsilon_of
+from client.audits.chosen import Chosen
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.state_files import unpack_state
 from fedlearn.words.errors import RunFailed, SettingError
 from server.correlated import ROWS, CorrelatedRows
 from tests.end_to_end.conftest import Run
-from tests.end_to_end.hostile_changes import FAR
 
 WAITING = {
-    "model.name": "odd_nodes:model", "data.dataset": "digits", "clients": 9, "rounds.cohort": 3, "rounds.total": 7,
+    "model.name": "client.audits.chosen:model", "data.dataset": "digits", "clients": 9, "rounds.cohort": 3,
+    "rounds.total": 7,
     "privacy.protects": "nodes", "privacy.epsilon": 4.0, "privacy.delta": 1e-5, "privacy.clip": 0.5,
     "privacy.separation": 3, "training.stack": 1,
 }  # fmt: skip
-NOTHING = {"scale": 0.0, "weight": 0.0, "bias": 0.0}
 ATTACKER = 3  # takes part in rounds 1, 4 and 7
-
-
-class Audit:
-    """Replays a run on neighbors; `share` is the largest C (x - x') of all rounds, as a share of the claim."""
-
-    def __init__(self, execute, monkeypatch):
-        self._execute, self._patch = execute, monkeypatch
-
-    def share(self, attacker=ATTACKER):
-        run, sums, answers, claims = self._run(attacker, FAR)
-        again, others, _, _ = self._run(attacker, NOTHING, answers)
-        assert run.sha == again.sha and len(sums) == len(others) == run.summary["rounds"]
-        matrix, deviation = claims
-        moved = matrix.matrix() @ (np.stack(sums) - np.stack(others))
-        cost = epsilon_of([GaussianRounds(deviation / np.linalg.norm(moved), 1)], delta=1e-5)
-        return cost / run.summary["epsilon"], run
-
-    def _run(self, attacker, change, answers=None):
-        import odd_nodes  # whose folder is on the path while tests run
-
-        sums, noisy, claims, added = [], [], [], CorrelatedRows.added
-
-        def asked(rows, exact, noise, round_number):
-            drawn = added(rows, exact, noise, round_number)
-            sums.append(exact.copy())
-            claims.append((rows._matrix, rows._kept.deviation))
-            noisy.append(drawn if answers is None else answers[len(noisy)])
-            return noisy[-1]
-
-        with self._patch.context() as patch:
-            changes = {(attacker, number): change for number in range(1, WAITING["rounds.total"] + 1)}
-            patch.setattr(odd_nodes, "CHANGES", changes)
-            patch.setattr(CorrelatedRows, "added", asked)
-            return self._execute(WAITING, engine="inline"), sums, noisy, claims[0]
-
-
-@pytest.fixture
-def audit(execute, monkeypatch):
-    return Audit(execute, monkeypatch)
 
 
 def turns(run):
@@ -87,17 +44,9 @@ def closest(run):
     return min(later - earlier for rounds in turns(run).values() for earlier, later in pairwise(rounds))
 
 
-def test_whatever_a_node_sends_in_all_its_turns_costs_the_claim_at_most(audit):
-    share, run = audit.share()
-    assert 1 - 1e-4 < share <= 1 + 1e-9
+def test_nodes_wait_as_many_rounds_as_they_are_to(execute):
+    run = execute(WAITING, engine="inline")
     assert closest(run) == 3 and turns(run)[ATTACKER] == [1, 4, 7]
-
-
-def test_a_separation_that_nodes_forget_is_found(audit, execute, monkeypatch):
-    monkeypatch.setattr(client.handlers.training, "check_separated", lambda visit: None)
-    monkeypatch.setattr(client.handlers.selection, "participation_why_not", lambda visit, number: "")
-    found = turns(execute(WAITING, engine="inline"))
-    assert audit.share(max(found, key=lambda node: len(found[node])))[0] > 1.05
 
 
 def test_epsilon_by_round_is_that_of_the_rounds_so_far_and_ends_at_the_budget(execute):
@@ -112,9 +61,7 @@ def test_epsilon_by_round_is_that_of_the_rounds_so_far_and_ends_at_the_budget(ex
 
 
 def test_the_node_of_an_abandoned_round_has_taken_part(execute, monkeypatch):
-    import odd_nodes
-
-    monkeypatch.setattr(odd_nodes, "ABSENT", {ATTACKER})
+    monkeypatch.setattr(Chosen, "absent", {ATTACKER})
     run = execute({**WAITING, "clients": 12, "rounds.total": 4, "rounds.max_attempts": 5}, engine="inline")
     assert [event["round"] for event in run.events_of("abandoned")] == [2]
     in_round_2 = [node for node, rounds in turns(run).items() if 2 in rounds]
@@ -123,9 +70,7 @@ def test_the_node_of_an_abandoned_round_has_taken_part(execute, monkeypatch):
 
 
 def test_a_round_without_enough_nodes_that_have_waited_ends_the_run_with_its_reason(execute, monkeypatch):
-    import odd_nodes
-
-    monkeypatch.setattr(odd_nodes, "ABSENT", {ATTACKER})
+    monkeypatch.setattr(Chosen, "absent", {ATTACKER})
     no_slack = {**WAITING, "rounds.max_attempts": 9}
     with pytest.raises(
         RunFailed, match=r"it has taken part in round \d: again from round \d on \(privacy.separation\)"
