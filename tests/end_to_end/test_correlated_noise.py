@@ -10,6 +10,7 @@ import math
 import signal
 import stat
 from collections import defaultdict
+from importlib.util import find_spec
 from itertools import pairwise
 
 import numpy as np
@@ -38,6 +39,14 @@ def turns(run):
     for event in run.events_of("reported"):
         found[event["partition"]].append(event["round"])
     return found
+
+
+def states_in(told):
+    """Return round -> the states that any node was told in it, as the model `telling:model` writes them down."""
+    found = defaultdict(set)
+    for line in told.read_text().splitlines():
+        found[int(line.split()[0])].add(line.split()[1])
+    return dict(found)
 
 
 def closest(run):
@@ -143,6 +152,36 @@ def test_killed_and_resumed_it_comes_to_the_same_bytes(in_the_middle, execute, u
     run, reference = execute(FAULTY, out=killed.run.folder), undisturbed(FAULTY)
     assert run.sha == reference.sha and run.summary["epsilon"] == reference.summary["epsilon"]
     assert ROWS not in rows_of(run.folder), "after the last round no row is kept"
+
+
+ON_RAY = pytest.param("ray", marks=[pytest.mark.network, pytest.mark.skipif(not find_spec("ray"), reason="no Ray")])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["embedded", ON_RAY])
+def test_killed_with_secure_noise_it_tells_no_two_noises_of_one_round(
+    in_the_middle, execute, tmp_path, monkeypatch, place, engine
+):
+    """Round 4 is drawn twice, as the first row was never stored: nodes are told the sum of the second one alone."""
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    secure = {**FAULTY, "model.name": "telling:model", "privacy.noise": "secure", "engine.name": engine}
+    killed = in_the_middle(secure, "hang:evaluate:*", env={"TMPDIR": str(place)})
+    killed.signal(signal.SIGKILL)
+    assert killed.run.committed == 3
+    run = execute({**secure, "engine.name": "embedded"}, out=killed.run.folder)
+    told = states_in(tmp_path / "told")
+    assert sorted(told) == [1, 2, 3, 4, 5] and all(len(states) == 1 for states in told.values())
+    assert run.summary["noise"] == "secure"
+
+
+@pytest.mark.long
+@pytest.mark.network
+@pytest.mark.skipif(not find_spec("ray"), reason="no Ray")
+def test_ray_makes_the_same_model(command, undisturbed, place):
+    started = command({**WAITING, "engine.name": "ray"}, env={"TMPDIR": str(place)})
+    _, error = started.process.communicate(timeout=400)
+    assert started.process.returncode == 0, error
+    assert started.run.sha == undisturbed(WAITING).sha
 
 
 def test_more_rounds_than_the_noise_was_correlated_for_are_refused(execute):

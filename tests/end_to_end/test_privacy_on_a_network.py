@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections import Counter, defaultdict
+from collections import Counter
 from functools import partial
-from itertools import pairwise
 
 import pytest
 
@@ -15,6 +14,8 @@ from fedlearn.privacy.budget import PrivacyUnit
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile, names_in
 from tests.compose.federation import Federation, why_not
+from tests.end_to_end.conftest import Run
+from tests.end_to_end.test_correlated_noise import closest, states_in
 from tests.end_to_end.test_secure_sums_on_a_network import PATIENCE, list_peers
 
 pytestmark = [
@@ -113,7 +114,7 @@ def test_each_of_five_ledgers_pays_for_its_records_and_a_spent_one_is_not_ready(
         paid = bookings(each.entries())
         assert [(line.round_number, line.unit) for line in paid] == [(1, PrivacyUnit.RECORD), (2, PrivacyUnit.RECORD)]
         assert epsilon_of([line.mechanism for line in paid], delta=1e-5) == pytest.approx(2.0, rel=1e-3)
-        assert each.spent().epsilon == 2.0  # all of it, though the account of the rounds is a little below
+        assert 2.0 * (1 - 1e-3) < each.spent().epsilon <= 2.0
     refused = [event for event in further.events if event["event"] == "not-ready"]
     assert Counter(event["reason"] for event in refused).keys() == {"not-ready"} and len(refused) >= 5
     assert logs.count("budget-spent") + logs.count("budget spent") >= 5
@@ -150,21 +151,4 @@ def test_nodes_of_a_network_wait_and_a_killed_server_tells_no_two_noises_of_one_
     assert len([event for event in killed.events if event["event"] == "started"]) >= 2
     for submitted, states in ((run, first), (killed, states_in(told))):
         assert sorted(states) == [1, 2, 3, 4] and all(len(each) == 1 for each in states.values()), states
-        assert separations(submitted) >= 3
-
-
-def states_in(told):
-    """Return round -> the states that any node was told in it."""
-    found = defaultdict(set)
-    for line in told.read_text().splitlines():
-        found[int(line.split()[0])].add(line.split()[1])
-    return dict(found)
-
-
-def separations(run):
-    """Return the fewest rounds between two reports of one node."""
-    turns = defaultdict(set)
-    for event in run.events:
-        if event["event"] == "reported":
-            turns[event["partition"]].add(event["round"])
-    return min((b - a for rounds in turns.values() for a, b in pairwise(sorted(rounds))), default=99)
+        assert closest(Run(submitted.folder)) >= 3
