@@ -10,19 +10,17 @@ with its commit and date: the same command goes on from there. `--table` runs no
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import date
 from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import fedlearn
+from experiments.private_networks.kept import ended, keep
 
 STEPS = {"training.batch_size": 256, "training.local_epochs": 1, "training.lr_decay": 0.0}
 NETWORKS = {"adult": "mlp", "cifar10": "cnn", "digits": "linear"}
@@ -53,19 +51,8 @@ def wanted(given: argparse.Namespace) -> Iterator[tuple[dict[str, Any], dict[str
             yield dict(zip(KEY, values, strict=True)), settings
 
 
-def ended(file: Path) -> list[dict[str, Any]]:
-    """Return what has ended, a line each; a line that was cut off by a kill counts for nothing."""
-    found = []
-    for line in file.read_text().splitlines() if file.exists() else []:
-        try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return found
-
-
 def run(cell: dict[str, Any], settings: dict[str, object]) -> dict[str, Any]:
-    """Return the cell with accuracy after the last round on the test set, seconds, date and commit."""
+    """Return the cell with accuracy after the last round on the test set, and seconds."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         place: dict[str, object] = {
@@ -77,13 +64,7 @@ def run(cell: dict[str, Any], settings: dict[str, object]) -> dict[str, Any]:
         place["rounds.reporting_deadline"] = PATIENCE
         out = {"out": str(Path(folder) / "run")}
         summary = fedlearn.run(cell["nodes"], settings=settings | place | out, progress=False).summary
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return cell | {
-        "accuracy": float(summary["accuracy"]),
-        "seconds": round(time.monotonic() - begin, 1),
-        "date": date.today().isoformat(),
-        "commit": head.stdout.strip(),
-    }
+    return cell | {"accuracy": float(summary["accuracy"]), "seconds": round(time.monotonic() - begin, 1)}
 
 
 def minutes_left(done: list[dict[str, Any]], missing: list[dict[str, Any]]) -> float:
@@ -121,16 +102,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/records"))
     parser.add_argument("--table", action="store_true", help="run nothing")
     given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
     done = ended(given.out / "cells.jsonl")
     keys = [{name: each[name] for name in KEY} for each in done]
     missing = [each for each in wanted(given) if each[0] not in keys]
     for number, (cell, settings) in enumerate([] if given.table else missing):
         left = minutes_left(done, [each for each, _ in missing[number:]])
         print(f"{len(missing) - number} cells are missing, about {left:.1f} minutes; now {cell}", flush=True)
-        done.append(run(cell, settings))
-        with (given.out / "cells.jsonl").open("a") as file:
-            file.write(json.dumps(done[-1]) + "\n")
+        done.append(keep(given.out / "cells.jsonl", run(cell, settings)))
     print(table(done))
 
 
