@@ -32,7 +32,7 @@ from fedlearn.data import load_dataset, partition_table
 NODES, COHORT, BATCH, RATE, CLIP = 1000, 50, 10, 0.1, 0.4
 NOISE_MULTIPLIER = 0.6162 * COHORT / 1000  # 0.6162: epsilon 2, delta 1e-6, 1,500 rounds at rate 0.001
 MODELS = {"cnn": "cnn", "pfl": "experiments.speed.pfl_cnn:PflCNN"}
-ROUNDS = {"cnn": 30, "pfl": 10}
+ROUNDS = {"cnn": 30, "pfl": 6}
 OURS = {"cnn": {"node by node": 1, "stacks of ten": 10}, "pfl": {"node by node": 1}}  # in words -> training.stack
 KEY = ("model", "rounds", "seed", "system")
 
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--pfl-python", default="python", help="Python of an environment with `pfl[pytorch]` 0.6")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--rounds", type=int, default=0, help="0: 30 of `cnn`, 10 of pfl's network")
+    parser.add_argument("--rounds", type=int, default=0, help="0: 30 of `cnn`, 6 of pfl's network")
     parser.add_argument("--out", type=Path, default=Path("runs/beside_pfl"))
     parser.add_argument("--table", action="store_true", help="run nothing")
     given = parser.parse_args()
