@@ -49,14 +49,14 @@ class _Later(ModuleType):
 
 
 def _run(module: _Later) -> None:
-    loader = module.__spec__ and module.__spec__.loader
-    assert loader is not None
+    assert module.__spec__ is not None
+    assert module.__spec__.loader is not None
     _running.add(module.__name__)
     try:
-        loader.exec_module(module)
+        module.__spec__.loader.exec_module(module)
     finally:
         _running.remove(module.__name__)
-    module.__class__ = ModuleType
+    module.__class__ = ModuleType  # type: ignore[assignment]  # its code has run: it is a module as any other
 
 
 class _Finder:
