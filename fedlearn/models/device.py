@@ -65,6 +65,7 @@ def enter(device: torch.device) -> None:
     _is_strict = wanted
     if device.type == "cuda":
         torch.cuda.set_device(device.index or 0)
+        warnings.filterwarnings("ignore", "RNN module weights")  # cuDNN copies them: they lie among all parameters
 
 
 def seed_torch(device: torch.device, seed: int) -> None:
