@@ -21,8 +21,8 @@ from fedlearn.words.errors import Refused, RunFailed
 from fedlearn.words.seeding import rng_for
 from fedlearn.words.state import Entries, Sends, State, Update
 from server.attempt import Reporting
-from server.gate import NOTHING, norm_of
 from server.limits import Limits
+from server.norms import NOTHING, norm_of
 from server.run import ServerRun
 from strategies.collected import Collected
 from strategies.robust.geometry import Changes
