@@ -62,7 +62,7 @@ class Reporting:
     skipped
         Why the round may neither be committed nor tried again: a secure sum was asked for, and there is none.
     groups
-        The partition ids of each group whose mean stands for a report; empty where reports stand for themselves.
+        The partition ids of the nodes of each secure sum; empty without one.
     """
 
     members: Sequence[Member]
@@ -85,7 +85,7 @@ class Reporting:
 
     @property
     def counted(self) -> Sequence[tuple[int, ...]]:
-        """The partition ids behind each change that a strategy gets: of one node, or of a group."""
+        """The partition ids behind each change that a defence gets: of one node, or of a group."""
         both = zip(self.members, self.reports, strict=True)
         return self.groups or [(member.partition_id,) for member, report in both if report.fate is Fate.REPORTED]
 

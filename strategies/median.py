@@ -17,7 +17,8 @@ from fedlearn.words.state import Array, Sends, State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 from strategies.robust.base import Attackers, by_columns, check_attackers
-from strategies.robust.geometry import Changes, medians
+from strategies.robust.columns import medians
+from strategies.robust.geometry import Changes
 from strategies.robust.mixing import mixed, nearest_means
 
 

@@ -19,7 +19,6 @@ from fedlearn.folding import STATE
 from fedlearn.models.loaded import whole_numbers_of
 from fedlearn.secure import texts
 from fedlearn.secure.groups import drop_seed
-from fedlearn.secure.keys import NODE_KEY
 from fedlearn.secure.level import Level
 from fedlearn.secure.masks import reduced, zeros
 from fedlearn.secure.messages import (
@@ -41,12 +40,12 @@ from fedlearn.words.cohort import At, Fate, Member
 from fedlearn.words.errors import Refused, UsageError
 from fedlearn.words.state import UpdateKind, layout_of
 from server.attempt import NotCommitted, Reporting, Selection
-from server.grouped import takes_group_means, too_few_groups
+from server.grouped import too_few_groups
 from server.phases.asked import AskedSum, asked_sum, store_asked
 from server.phases.configuration import configure
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import collect_reports, tell
-from server.phases.sums import SumOfNodes, Whole, added_up, masked_plan, with_absent
+from server.phases.sums import SumOfNodes, Whole, added_up, counts_of, masked_plan, with_absent
 from server.run import ServerRun
 from server.secure import groups_in, level_of, summed_metrics
 
@@ -183,13 +182,8 @@ class _Attempt:
         return self._revealed(reporting, survivors, unmasking)
 
     def _write_unmasking(self, reporting: Reporting) -> None:
-        members = [member for each in self._standing for member in each.server.roster.members]
-        own_keys = sum(len(member.verify) == NODE_KEY for member in members)
-        sizes = [len(each.server.agreed.reported) for each in self._standing]
-        self._run.events.write(
-            "unmasking", **self._at.where, nodes=reporting.count(Fate.REPORTED), sums=len(sizes), fewest=min(sizes),
-            of=len(members), own_keys=own_keys,
-        )  # fmt: skip
+        nodes, of_sums = reporting.count(Fate.REPORTED), counts_of(self._standing)
+        self._run.events.write("unmasking", **self._at.where, nodes=nodes, **of_sums)
 
     def again(self, asked: AskedSum) -> Reporting:
         """Ask once more for the sums that a killed server has asked for."""
@@ -223,9 +217,7 @@ class _Attempt:
             return replace(reporting, skipped=missing)
         tell(self._run, reporting, {Fate.REPORTED: "summed"}, self._at)
         sums, means = added_up(self._run, found)
-        has_groups = takes_group_means(self._run.config, self._run.strategy)
-        groups = [each.reported for each, _ in found] if has_groups else []
-        return replace(reporting, sums={STATE: sums}, means=means, groups=groups)
+        return replace(reporting, sums={STATE: sums}, means=means, groups=[each.reported for each, _ in found])
 
     def _missing(self, reporting: Reporting) -> str:
         """Return why too few nodes, or groups, are left for the round to count; empty if they are enough."""

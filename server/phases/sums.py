@@ -13,6 +13,7 @@ from fedlearn.folding import STATE, FoldPlan, ParcelPlan
 from fedlearn.folding.modular import ModularSum, sum_name
 from fedlearn.folding.plan import Accumulator, MaskedPlan
 from fedlearn.plugging.registry import load_reference
+from fedlearn.secure.keys import NODE_KEY
 from fedlearn.secure.masks import Words, zeros
 from fedlearn.secure.noisy import NoisyChanges
 from fedlearn.secure.server import Missing, SecureServer
@@ -88,6 +89,15 @@ class SumOfNodes:
         nothing = zeros(self.summands.count, self.summands.modulus_bits)
         total: Words = sums.totals.get(sum_name(self.group), nothing)
         return total
+
+
+def counts_of(sums: Sequence[SumOfNodes]) -> dict[str, int]:
+    """Return how many sums there are, over how few reports, of how many nodes, and how many have keys of their own."""
+    members = [member for each in sums for member in each.server.roster.members]
+    own_keys = sum(len(member.verify) == NODE_KEY for member in members)
+    return {
+        "sums": len(sums), "fewest": min(len(each.reported) for each in sums), "of": len(members), "own_keys": own_keys,
+    }  # fmt: skip
 
 
 def masked_plan(run: ServerRun, at: At, sums: Sequence[SumOfNodes], *, cohort: Sequence[Member]) -> FoldPlan:
