@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedlearn.report.numbers import number, size
+from fedlearn.report.numbers import bits, size
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 
@@ -65,9 +65,9 @@ def row_of(name: str, settings: str) -> tuple[list[str], float]:
     with tempfile.TemporaryDirectory() as folder:
         sent = fedlearn("simulate", settings, "--out", f"{folder}/run")
     off = [foretold[way] / sent[way] - 1 for way in ("bytes_down", "bytes_up", "bytes_total")]
-    bits = number(sent["bits_down"] + sent["bits_up"])
+    each_way = bits(sent["bits_down"] + sent["bits_up"])
     sizes = [size(each["bytes_total"]) for each in (foretold, sent)]
-    return [name, *sizes, bits, *(f"{each:+.2%}" for each in off)], max(map(abs, off))
+    return [name, *sizes, each_way, *(f"{each:+.2%}" for each in off)], max(map(abs, off))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
