@@ -26,12 +26,16 @@ CENTRAL = {
     "privacy.epsilon": 4.0, "privacy.delta": 1e-5, "privacy.clip": 0.5, "training.stack": 1, "engine.name": "inline",
 }  # fmt: skip
 LOCAL = {**CENTRAL, "privacy.trust": "local", "rounds.cohort": 0, "rounds.quorum": 0.5}
+SHARED = {
+    "privacy.trust": "distributed", "rounds.minimum_ready": 1.0, "rounds.quorum": 0.6, "secure.dropouts": 0.2,
+}  # fmt: skip
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "central": CENTRAL,
     "sampled": {**CENTRAL, "rounds.selector": "poisson", "rounds.cohort": 2},
     "adaptive": {**CENTRAL, "privacy.clip_quantile": 0.5},
     "correlated": {**CENTRAL, "clients": 9, "rounds.cohort": 3, "rounds.total": 7, "privacy.separation": 3},
-    "distributed": {**LOCAL, "privacy.trust": "distributed", "rounds.minimum_ready": 1.0, "secure.dropouts": 0.2},
+    "distributed": {**LOCAL, **SHARED},
+    "skellam": {**LOCAL, **SHARED, "privacy.shares": "skellam", "secure.bits": 14},
     "local": LOCAL,
     "fedavgm": {**CENTRAL, "strategy.name": "fedavgm"},
     "fedadam": {**CENTRAL, "strategy.name": "fedadam"},
@@ -40,7 +44,8 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 IN_WORDS = {
     "central": "noise of the server, fixed cohorts", "sampled": "noise of the server, Poisson sampling",
     "adaptive": "clipping norm that follows a quantile", "correlated": "correlated noise, nodes wait 3 rounds",
-    "distributed": "shares of noise of the nodes", "local": "noise of each node", "fedavgm": "fedavgm after the noise",
+    "distributed": "shares of noise of the nodes", "skellam": "shares of Skellam noise",
+    "local": "noise of each node", "fedavgm": "fedavgm after the noise",
     "fedadam": "fedadam after the noise",
 }  # fmt: skip
 ATTACKER = 2  # partition of the node that differs
