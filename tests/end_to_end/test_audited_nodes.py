@@ -25,7 +25,9 @@ QUICK_MISTAKES = ("a round forgotten", "clip forgotten for one parameter", "half
 def test_whatever_a_node_sends_it_loses_the_claim_at_most(way):
     loss = loss_of(way)
     assert not loss.why and loss.share <= 1 + 1e-6
-    assert loss.share > (0.7 if way in ("distributed", "skellam") else 0.999)  # tight, but for more shares than the fewest
+    assert loss.share > (
+        0.7 if way in ("distributed", "skellam") else 0.999
+    )  # tight, but for more shares than the fewest
 
 
 @pytest.mark.slow

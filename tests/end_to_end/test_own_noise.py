@@ -36,7 +36,9 @@ BOTH = pytest.mark.parametrize("settings", [LOCAL, SHARED], ids=["local", "distr
 
 
 @pytest.mark.parametrize(
-    "settings", [SHARED, pytest.param(LOCAL, marks=pytest.mark.long)], ids=["distributed", "local"]
+    "settings",
+    [SHARED, *(pytest.param(each, marks=pytest.mark.long) for each in (LOCAL, SKELLAM))],
+    ids=["distributed", "local", "skellam"],
 )
 def test_the_same_bytes_on_all_engines(execute, undisturbed, settings):
     reference = undisturbed(settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class GaussianRounds:
     noise_multiplier: float
     rounds: int
     sampling_rate: float = 1.0
-    is_skellam: bool = False
+    is_skellam: bool = field(default=False, repr=False)  # its text is a key of what is kept, none of Skellam noise
 
     def __post_init__(self) -> None:
         """Raise ValueError for a parameter outside of its range; store plain numbers."""
@@ -77,10 +77,14 @@ def merged(parts: Iterable[GaussianRounds]) -> tuple[GaussianRounds, ...]:
     """Return the parts in a fixed order, those with equal noise and rate added up, those of no rounds left out.
 
     >>> merged([GaussianRounds(2.0, 3), GaussianRounds(1.0, 1, 0.5), GaussianRounds(2.0, 4)])[1]
-    GaussianRounds(noise_multiplier=2.0, rounds=7, sampling_rate=1.0, is_skellam=False)
+    GaussianRounds(noise_multiplier=2.0, rounds=7, sampling_rate=1.0)
     """
     rounds: dict[tuple[float, float, bool], int] = {}
     for part in parts:
         key = part.noise_multiplier, part.sampling_rate, part.is_skellam
         rounds[key] = rounds.get(key, 0) + part.rounds
-    return tuple(GaussianRounds(noise, count, *kind) for (noise, *kind), count in sorted(rounds.items()) if count)
+    return tuple(
+        GaussianRounds(noise, count, rate, is_skellam)
+        for (noise, rate, is_skellam), count in sorted(rounds.items())
+        if count
+    )
