@@ -19,6 +19,7 @@ from fedlearn.privacy.audit.recording import NotAlike
 from fedlearn.privacy.audit.runs import Replayed, RunLoss, Tape, loss_of_runs
 from fedlearn.privacy.mechanisms.interception import intercepted_by
 from fedlearn.runs.names import SUMMARY, TABLE
+from fedlearn.words.metric import EPSILON
 
 CENTRAL = {
     "model.name": NODE_AUDITS["model"], "data.dataset": "digits", "clients": 6, "rounds.cohort": 0, "rounds.total": 3,
@@ -50,8 +51,15 @@ IN_WORDS = {
 }  # fmt: skip
 ATTACKER = 2  # partition of the node that differs
 ATTACKERS = {"correlated": 3, "sampled": 5}  # there it has three turns of seven rounds, and is drawn in two of three
-RELEASED = ("epsilon", "signal_to_noise", "size", "epsilon_counts_in", "clip", "within_clip")  # columns of metrics.csv
-SAID = ("epsilon", "noise_multiplier", "protects", "size", "best_round", "model_sha256")  # of summary.json
+RELEASED = (
+    EPSILON.name,
+    "signal_to_noise",
+    "size",
+    "epsilon_counts_in",
+    "clip",
+    "within_clip",
+)  # columns of metrics.csv
+SAID = (EPSILON.name, "noise_multiplier", "protects", "size", "best_round", "model_sha256")  # of summary.json
 FEW = ("far in one parameter", "far in the parameter without a dimension", "far in all")  # against a mistake
 
 
@@ -115,7 +123,7 @@ class NodesAudit:
             rows = [[row.get(name) for name in RELEASED] for row in csv.DictReader(file)]
         said = [summary.get(name) for name in SAID]
         delta = self._settings["privacy.delta"]
-        return Replayed(tape.calls, (said, rows), summary["epsilon"], delta, summary["rounds"], self._rate)
+        return Replayed(tape.calls, (said, rows), summary[EPSILON.name], delta, summary["rounds"], self._rate)
 
 
 def audited_nodes() -> Iterator[AuditedRun]:
