@@ -44,10 +44,6 @@ def _panels(folder: Path, name: str, points: Points, size: tuple[float, float]) 
         yield panels[: len(points)]
 
 
-def _words(grid: Grid) -> str:
-    return grid.score.replace("_nodes_equal", ", mean of nodes").replace("_", " ")
-
-
 def _scores(grid: Grid, points: Points, folder: Path) -> None:
     """Draw each seed's score, the mean with its interval, and what is printed; the mean's rank is written beside it."""
     names = list(grid.algorithms)
@@ -63,7 +59,7 @@ def _scores(grid: Grid, points: Points, folder: Path) -> None:
                 x, y = zip(*found, strict=True) if found else ((), ())
                 color, marker = PALETTE[1 + slot % (len(PALETTE) - 1)], PRINTED[slot % len(PRINTED)]
                 panel.scatter(x, y, s=26, marker=marker, facecolors="none", edgecolors=color, label=source.source)
-            panel.set(title=cell, xlabel=_words(grid))
+            panel.set(title=cell, xlabel=grid.score_title)
             panel.set_yticks(list(places.values()), list(places))
             panel.set_ylim(-0.6, len(names) - 0.4)
         if all(0 <= value <= 1 for mine in points.values() for point in mine for value in _values(grid, point)):
@@ -102,7 +98,7 @@ def _by_round(grid: Grid, points: Points, folder: Path) -> None:
             panel.axhline(grid.target, color="#8b919a", linestyle=(0, (6, 4)), linewidth=1)
             whole_ticks(panel)
             panel.set(title=cell, xlabel="round")
-        panels[0].set_ylabel(_words(grid))
+        panels[0].set_ylabel(grid.score_title)
         named = [panel.get_legend_handles_labels() for panel in panels]
         lines = {label: line for found in named for line, label in zip(*found, strict=True)}
         look: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "alignment": "left"}

@@ -143,6 +143,11 @@ class Grid:
         return replace(self, algorithms={**self.algorithms, **more})
 
     @property
+    def score_title(self) -> str:
+        """The score in words."""
+        return self.score.replace("_nodes_equal", ", mean of nodes").replace("_", " ")
+
+    @property
     def judged_by(self) -> str:
         """The column by which algorithms are tuned: what nodes measure on their validation examples."""
         return self.score if ON_NODES in self.score else f"{self.score}{ON_NODES}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import copyfile
 
 from experiments.algorithms.grids import ALGORITHM, CELL, SEED, Grid
-from experiments.algorithms.rows import COMMIT, HASHES
+from experiments.algorithms.rows import results_and_costs
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
@@ -22,7 +22,6 @@ CAPTIONS = {
     "by_round": "The score of each algorithm by round: mean over seeds, one deviation to each side",
     "ranks": "The rank of each algorithm in each cell",
 }
-COSTS = ("rounds to", "MB to", "CPU s", COMMIT, HASHES)  # beginnings of the columns of what it has cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,7 @@ def _day_of(run: StoredRun) -> str:
 
 def _of_cell(made: Made) -> str:
     """Return the tables of a cell: what came out, what it cost, what the values came to that were tuned over."""
-    costs = [column.name for column in made.table.columns if column.name.startswith(COSTS)]
-    parts = [made.table.without_columns(costs).as_markdown(), made.table.with_columns(costs).as_markdown()]
+    parts = [part.as_markdown() for part in results_and_costs(made.table)]
     if made.tuning:
         parts += ["Each value on the examples for tuning; * is taken:\n", made.tuning.as_markdown()]
     return "\n".join([f"### {made.cell}\n", *parts]).rstrip()

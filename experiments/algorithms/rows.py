@@ -18,6 +18,7 @@ from fedlearn.words.gains import Gains
 REFERENCE = "fedavg"  # what the others are compared with, seed by seed
 TUNED, WORST, JAIN = "_tuned_nodes_equal", "_nodes_worst", "_nodes_jain"
 SECONDS, COMMIT, HASHES = "CPU s", "commit", "SHA-256 by seed"
+COSTS = ("rounds to", "MB to", SECONDS, COMMIT, HASHES)  # beginnings of the columns of what it has cost
 WORDS = (ALGORITHM, "with", COMMIT, HASHES)
 LETTERS = 12  # of a SHA-256 for people; files have all
 
@@ -31,15 +32,21 @@ def table_of(grid: Grid, cell: str, points: Sequence[PlannedPoint], tuned: Mappi
     kept = [name for name in columns if any(row.get(name) is not None for row in rows)]
     return Table(
         "table", f"{grid.title}: {cell}",
-        tuple(_column(name) for name in kept),
+        tuple(_column(name, grid.score_title if name == grid.score else name) for name in kept),
         tuple(tuple(row.get(name) for name in kept) for row in rows),
     )  # fmt: skip
 
 
-def _column(name: str) -> Column:
+def results_and_costs(table: Table) -> tuple[Table, Table]:
+    """Return the table as two: what came out, and what it cost, with commits and hashes."""
+    costs = [column.name for column in table.columns if column.name.startswith(COSTS)]
+    return table.without_columns(costs), table.with_columns(costs)
+
+
+def _column(name: str, title: str) -> Column:
     if name == SECONDS:
-        return Column(name, name, count, spread_form=count_spread)
-    return Column(name, name, _short if name == HASHES else _shown, numeric=name not in WORDS)
+        return Column(name, title, count, spread_form=count_spread)
+    return Column(name, title, _short if name == HASHES else _shown, numeric=name not in WORDS)
 
 
 def _row(

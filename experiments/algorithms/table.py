@@ -21,7 +21,7 @@ from experiments.algorithms.figures import draw
 from experiments.algorithms.grids import Grid
 from experiments.algorithms.joining import join
 from experiments.algorithms.page import Made, section_of, write_into
-from experiments.algorithms.rows import table_of
+from experiments.algorithms.rows import results_and_costs, table_of
 from experiments.algorithms.tuning import tuned
 from fedlearn.commands.shared import INTERRUPTED
 from fedlearn.config import flat_from_assignments
@@ -45,7 +45,8 @@ def run_cell(grid: Grid, cell: str, folder: Path, *, wanted: Callable[[str, Run]
     made = None
     if points := points_of(results):
         made = Made(cell, points, table_of(grid, cell, points, values), tuning)
-        made.table.show()
+        for part in results_and_costs(made.table):
+            part.show()
         write_atomically(place / "table.md", made.table.as_markdown().encode())
         write_atomically(place / "table.csv", made.table.as_csv().encode())
         print(f"{cell}: {len(made.runs)} of {len(grid.algorithms) * len(grid.seeds)} runs have ended")
