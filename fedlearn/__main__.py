@@ -23,7 +23,9 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
 
         if (sys.argv[1:] if arguments is None else arguments)[:1] == ["simulate"]:
             from fedlearn.engine.embedded.forkserver import begin
+            from fedlearn.engine.later import put_off
 
+            put_off()
             os.environ.update(ONE_THREAD)
             with suppress(OSError):  # the run tries again, and says why it cannot
                 begin()  # it imports while we do

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,6 +24,17 @@ WRITTEN_BEFORE_THE_START = {
     "tracebacks.txt",
 }  # fmt: skip
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
+
+
+@contextmanager
+def unlogged(level: int) -> Iterator[None]:
+    """Log nothing of this level or below it in the block."""
+    before = logging.root.manager.disable
+    logging.disable(level)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None) -> RunConfig:
