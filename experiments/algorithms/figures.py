@@ -12,7 +12,7 @@ import numpy as np
 from experiments.algorithms.grids import ALGORITHM, Grid
 from experiments.algorithms.ranks import ranks_of
 from experiments.intervals import Interval
-from experiments.sweeps.figures import legend, styles_of
+from experiments.looks import legend, styles_of
 from fedlearn.report.charts.learning import line_of
 from fedlearn.report.charts.plots import PALETTE, add_line, drawn, whole_ticks
 from fedlearn.sweeps.results import PlannedPoint
