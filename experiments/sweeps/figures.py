@@ -1,8 +1,8 @@
 """Draw the figures and tables of sweeps.
 
 Lines are means over seeds, bands and bars one sample standard deviation to each side. Ordered axes run through viridis,
-others through the report's colors, each with a marker of its own (`experiments/looks.py`). Each figure is written as PNG
-and SVG.
+others through the report's colors, each with a marker of its own (`experiments/looks.py`). Each figure is a PNG
+and an SVG file.
 """
 
 from __future__ import annotations
