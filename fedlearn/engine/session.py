@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from fedlearn.engine import load_engine
 from fedlearn.engine.base import Engine
+from fedlearn.engine.embedded.forkserver import begin_early, end_unused
 
 _kept: Callable[[str], Engine] | None = None  # of the session that is open
 
@@ -30,12 +31,15 @@ def session() -> Iterator[None]:
     if _kept is not None:
         yield
         return
+    begin_early()
     with ExitStack() as stack:
         engines: dict[str, Engine] = {}
 
         def kept(name: str) -> Engine:
             if name not in engines:
                 engines[name] = stack.enter_context(load_engine(name).kept_warm())
+                if not engines[name].forks:
+                    end_unused()
             return engines[name]
 
         _kept = kept
