@@ -17,6 +17,8 @@ _kept: Callable[[str], Engine] | None = None  # of the session that is open
 def session() -> Iterator[None]:
     """Keep the engines of the runs in this block: the first run starts workers, and the others go on with them.
 
+    The process that workers are forked from is begun with the block, and imports while the caller does.
+
     Each run has the bytes that it has alone, as a worker forgets a run when the next one begins. The workers end with
     the block, with a run that fails, or when a run wants another number of them; then the next run starts others. A
     module that a run names and that is changed meanwhile is not imported again; objects are sent anew with each run.
