@@ -149,7 +149,7 @@ class NodeBudget:
             booking, budget=self.budget, delta=self._delta
         ):
             return ""
-        spent = self._ledger.spent(self._run, delta=self._delta).epsilon
+        spent = self._ledger.spent(self._run, delta=self._delta, budget=self.budget).epsilon
         return f"budget spent: {spent:g} of epsilon {self.budget:g}" if spent else BUDGET_SPENT
 
     def once(self, state: State, task: LocalTask, answer: Callable[[], bytes]) -> bytes:

@@ -22,7 +22,9 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
 
         if (sys.argv[1:] if arguments is None else arguments)[:1] in (["simulate"], ["sweep"]):
             from fedlearn.engine.embedded.forkserver import begin_early
+            from fedlearn.engine.later import put_off
 
+            put_off()
             os.environ.update(ONE_THREAD)
             begin_early()  # it imports while we do
         with importing():

@@ -308,3 +308,14 @@ CLIENT_AUDITS = "client.learners.audits.both:both"
 """What audits the learner of `--private records`, as it is and with planted mistakes."""
 CLIENT_CANARIES = "client.learners.audits.canaries:audited"
 """What audits one training of it by canaries."""
+NODE_AUDITS = {
+    "model": "client.audits.chosen:model",
+    "changes": "client.audits.chosen:HOSTILE",
+    "chosen": "client.audits.chosen:chosen",
+    "mistakes of a client": "client.audits.planted:PLANTED",
+    "unclipped": "client.audits.planted:unclipped",
+    "mistakes of a server": "server.audits:PLANTED",
+    "unguarded": "server.audits:unguarded",
+    "draws": "server.audits:draws",
+}
+"""What audits runs of `--private nodes`: a model, what its nodes do, mistakes, and the audit of the sampling."""

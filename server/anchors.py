@@ -16,7 +16,7 @@ from fedlearn import wire
 from fedlearn.compression import Anchor, Payload, anchor_codec, load_anchor, load_downlink
 from fedlearn.compression.anchor import corrected, correction, name_of
 from fedlearn.config import RunConfig
-from fedlearn.wire.downlink import Downlink, name_anchor
+from fedlearn.wire.downlink import Downlink, anchor_size, name_anchor
 from fedlearn.words.cohort import At, Member
 from fedlearn.words.errors import RunFailed
 from fedlearn.words.metric import ANCHORS_SENT, DOWNLINK_ERROR, Measured, Metric
@@ -199,7 +199,7 @@ def _saved(config: RunConfig, how: Anchor, state: State) -> str:
     """Return what is saved where the anchor's chain, without an anchor, would take less than half as much again."""
     share = how.sent_share(config.goal_count / config.clients)
     plain = _bytes(state)
-    anchor = _bytes(anchor_codec(how).encode(state, seed=0))
+    anchor = anchor_size(how, state)
     down = share * anchor + _bytes(load_downlink(config.compression).encode(state, seed=0))
     if down * 1.5 <= anchor:
         return ""

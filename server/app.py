@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,47 +13,29 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import RunConfig, from_flower, to_flower
-from fedlearn.config.baselines import note_of
 from fedlearn.data.cache import checked
-from fedlearn.models.loaded import Traits, initial_state, trial, with_found_data
-from fedlearn.models.loaded import traits as traits_of
+from fedlearn.models.loaded import initial_state, trial, with_found_data
 from fedlearn.plugging.registry import call_plugin
-from fedlearn.plugins import CLIENT_ABOUT, CLIENT_TRIAL
+from fedlearn.plugins import CLIENT_TRIAL
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.dealt import write_dealt
 from fedlearn.runs.folder import RunFolder, new_folder
-from fedlearn.runs.history import COLUMNS
-from fedlearn.runs.log import OF_EVENTS, EventLog
+from fedlearn.runs.log import EventLog
 from fedlearn.runs.settings import kept_settings
-from fedlearn.words.errors import RunFailed, SettingError, UsageError
-from fedlearn.words.gains import columns_on_nodes
-from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.node import NodeTraits, NodeTrial
-from server.anchors import expected, metrics_of_anchors, rest_of_anchors
-from server.attackers import attack_metrics, attack_notice, check_attack, check_attack_parcels
+from fedlearn.words.errors import RunFailed, SettingError
+from fedlearn.words.node import NodeTrial
+from server.anchors import expected, rest_of_anchors
+from server.attackers import check_attack_parcels
 from server.draws import Draws
 from server.exchange import Exchange
-from server.fitting import (
-    check_baseline,
-    check_beside,
-    check_devices,
-    check_fitting,
-    check_parcels,
-    check_schedule,
-    check_stack,
-    check_trust,
-)
-from server.fitting_private import check_private
-from server.node_privacy import NodePrivacy, check_arrays, columns_of, rest_of_noise
-from server.phases.apart import apart_metrics
+from server.fitting import check_devices, check_parcels
+from server.node_privacy import NodePrivacy, check_arrays, rest_of_noise
+from server.planned import Plan, planned
 from server.printing_log import PrintingLog
 from server.run import ServerRun
-from server.schedules import Schedule, load_schedule, metrics_of, rest_of
-from server.secure import check_secure, secure_notice
+from server.schedules import Schedule, rest_of
+from server.secure import secure_notice
 from server.selectors import Selector, load_selector, remember
-from server.spending import check_records, cost_of_initial, counted_in, notices_of, promised, without_exact
-from server.stopping import check_stopping
 from server.summary import learning_rate, noise_notice, parameters, plain_bytes, write_confusions, write_summary
 from strategies import RoundStrategy, load_strategy
 
@@ -74,7 +56,7 @@ def main(grid: Grid, context: Context) -> None:
         draws = Draws(config, is_virtual=exchange.is_virtual)
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
-        plan = _checked(config, exchange, strategy)
+        plan = planned(config, exchange, strategy)
         store, notes = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws)
         run = ServerRun(
             exchange, strategy, store, plan.config,
@@ -103,76 +85,8 @@ def _reached(grid: Grid, context: Context) -> tuple[RunConfig, Exchange]:
     return config, Exchange(grid, to_flower(config))
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a run will do, all of it checked.
-
-    Parameters
-    ----------
-    config
-        The settings, without what private test rows forbid.
-    fingerprint
-        Of the data; empty where it would tell of a private row.
-    metrics
-        What nodes and evaluation measure of the model.
-    columns
-        What the table of rounds has: the metrics, and what strategy, schedule and devices add.
-    notes
-        Lines for the results.
-    """
-
-    config: RunConfig
-    traits: Traits
-    fingerprint: str
-    metrics: Metrics
-    columns: Metrics
-    make_schedule: Callable[..., Any]
-    notes: Sequence[str] = ()
-
-
-def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]) -> _Plan:
-    """Return what the run will do; refuse settings that do not go together."""
-    make_schedule = load_schedule(config)
-    check_records(config)
-    traits = exchange.ask(traits_of)
-    if has_private_learner(exchange):
-        traits = traits.of_private_learner()
-    fingerprint, counts_in = traits.fingerprint, ["spent", counted_in(config)]
-    if traits.is_private:
-        if promised(config).is_secure and not traits.test_is_public:
-            fingerprint = ""  # by it, someone who knows all rows but one could find that one
-        config = without_exact(config, test_is_public=traits.test_is_public)
-        counts_in += notices_of(config, test_is_public=traits.test_is_public)
-    check_baseline(config, traits, is_virtual=exchange.is_virtual)
-    check_fitting(config, traits, strategy)
-    check_trust(config, is_virtual=exchange.is_virtual)
-    check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
-    traits, of_batches = check_private(config, traits, strategy, is_virtual=exchange.is_virtual)
-    check_attack(config, traits, is_virtual=exchange.is_virtual)
-    check_stack(config, stacks=exchange.stacks)
-    check_schedule(make_schedule, config, traits, strategy, exchange)
-    of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
-    if config.training.partial:
-        of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
-    on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    beside = (
-        *apart_metrics(config, of_model),
-        *columns_of(config),
-        *attack_metrics(config),
-        *metrics_of_anchors(config),
-    )
-    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
-    check_beside(config, is_virtual=exchange.is_virtual)
-    asked = config.evaluation
-    columns = with_columns(of_model, added, on_nodes=bool(asked.nodes), kinds=asked.kinds)
-    who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
-    stops = check_stopping(config, columns, strategy, **who)
-    notes = (note_of(config), of_batches, attack_notice(config), cost_of_initial(config, columns), stops)
-    return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
-
-
 def _begun_or_resumed(
-    plan: _Plan, exchange: Exchange, folder: RunFolder, strategy: RoundStrategy[Any], selector: Selector, draws: Draws
+    plan: Plan, exchange: Exchange, folder: RunFolder, strategy: RoundStrategy[Any], selector: Selector, draws: Draws
 ) -> tuple[RunStore, Sequence[str]]:
     """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
     config, traits = plan.config, plan.traits
@@ -231,19 +145,6 @@ def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:
     return replace(of_nodes, notes=(*of_model, *of_nodes.notes))
 
 
-def has_private_learner(exchange: Exchange) -> bool:
-    """Return whether nodes keep their examples private, as model or learner says.
-
-    On a network a learner may be known to the nodes alone: then the server does not know.
-    """
-    try:
-        return exchange.ask(CLIENT_ABOUT, NodeTraits).is_private
-    except SettingError:
-        if exchange.is_virtual:
-            raise
-        return False
-
-
 def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None:
     """Refuse to end a run earlier than it has come."""
     committed = len(store.history.rounds)
@@ -252,21 +153,6 @@ def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None
             "rounds.total", config.rounds.total,
             f"the run in {folder.path} has {committed} rounds: ask for more of them, or leave it out",
         )  # fmt: skip
-
-
-def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool, kinds: Sequence[str] = ()) -> Metrics:
-    """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes.
-
-    Parameters
-    ----------
-    on_nodes, kinds
-        Whether nodes measure on examples of their own, and what they measure beside their model.
-    """
-    spread = columns_on_nodes(of_model.headline, kinds) if on_nodes and of_model.headline else ()
-    metrics = replace(of_model, reported=(*of_model.reported, *added, *spread))
-    if taken := [name for name in metrics.columns if name in {*COLUMNS, *OF_EVENTS}]:
-        raise UsageError(f"metric {taken[0]!r}: every round has a column of this name: give the metric another one")
-    return metrics
 
 
 def _about(run: ServerRun) -> dict[str, object]:

@@ -49,7 +49,6 @@ from __future__ import annotations
 import math
 import reprlib
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedlearn import wire
@@ -68,13 +67,12 @@ from fedlearn.words.cohort import Fate, Member, NodeReport
 from fedlearn.words.errors import Refused, said
 from fedlearn.words.metric import Metric
 from fedlearn.words.seeding import parcel_seed, report_seed
-from fedlearn.words.state import Array, Entries, Layout, Sends, State, Update, dense_update
+from fedlearn.words.state import Layout, Sends, State, Update, dense_update
 from server.limits import Limits
+from server.norms import NOTHING, norm_of
 
 MOST_ARRAYS = 8  # times as many arrays as the state has: what a codec makes of each is far less
 MOST_ENTRIES = 64  # records of a report, and entries of its metrics and its config
-NOTHING: State = {}
-CHUNK = 8192  # entries of one sum: so few that BLAS does not split it among threads, which would alter its last bits
 
 
 class ReportGate:
@@ -270,47 +268,6 @@ def _longest(config: RunConfig, layout: Layout) -> float:
     from fedlearn.privacy.own_noise import OwnNoise
 
     return OwnNoise.of(config).largest_norm(sum(spec.size for spec in layout.values()))
-
-
-def norm_of(update: Update, base: State = NOTHING) -> float:
-    """Return the L2 norm of all float values, less those of `base` where it has any.
-
-    Raises
-    ------
-    Refused
-        For NaN, infinity and what is no number.
-    """
-    square = 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for name, entries in update.items():
-            kind = entries.values.dtype.kind
-            if kind not in "fiub":
-                raise Refused("wrong-dtype", f"{name} has dtype {entries.values.dtype}")
-            if kind == "f":
-                square += _square_of(name, entries, base.get(name))
-    return math.sqrt(square)
-
-
-def _square_of(name: str, entries: Entries, base: Array | None) -> float:
-    """Return the sum of the squares of one parameter's values, less its base; refuse NaN and infinity.
-
-    A chunk at a time: no copy of the parameter is made.
-    """
-    square = 0.0
-    flat = None if base is None else base.reshape(-1)
-    for start in range(0, len(entries.values), CHUNK):
-        part = slice(start, start + CHUNK)
-        values = entries.values[part]
-        if flat is not None:
-            values = values - flat[part if entries.positions is None else entries.positions[part]]
-        term = float(np.dot(values, values))
-        if not math.isfinite(term):  # squares of huge but finite values overflow: look again before refusing
-            if not np.isfinite(entries.values[part]).all():
-                raise Refused("not-finite", f"{name} holds NaN or infinity")
-            wide = values.astype(np.float64)
-            term = float(np.dot(wide, wide))
-        square += term
-    return square
 
 
 def _bytes_of(content: RecordDict) -> int:

@@ -20,8 +20,6 @@ from strategies.robust.base import Attackers, by_columns, check_attackers
 from strategies.robust.geometry import Changes, medians
 from strategies.robust.mixing import mixed, nearest_means
 
-COLUMNS = 65_536  # entries sorted at once
-
 
 class SortedColumns(RoundStrategy[Collected]):
     """A strategy that looks at all values sent for one entry, in ascending order.
@@ -55,38 +53,33 @@ class SortedColumns(RoundStrategy[Collected]):
 
     def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the next state: `middle` of each entry's values."""
-        if self.mixing:
-            return Step(self._of_mixed(turn))
-        return Step({name: self._next(name, array, turn.total, turn.sends) for name, array in turn.state.items()})
-
-    def _of_mixed(self, turn: Turn[Collected]) -> State:
         changes = Changes(turn.state, [update for _, update in turn.total.updates], turn.sends)
+        if self.mixing:
+            return Step(self._of_mixed(changes))
+        return Step({name: self._next(name, changes) for name in turn.state})
+
+    def _of_mixed(self, changes: Changes) -> State:
         if len(changes) < self.fewest_reports:
-            return turn.state
+            return changes.state
         matrix = nearest_means(changes.gram(), self.attackers)
         return by_columns(changes, lambda values: self._middles(mixed(values, matrix)))
 
-    def _next(self, name: str, array: Array, reports: Collected, sends: Sends) -> Array:
-        rows = [update[name] for _, update in reports.updates if name in update]
-        if not rows:
-            return array
+    def _next(self, name: str, changes: Changes) -> Array:
+        array = changes.state[name]
         flat = array.reshape(-1)
         after = flat.astype(np.float64)
         touched = np.zeros(flat.size, bool)
-        values = np.full((len(rows), flat.size), np.nan)  # (nodes, entries), NaN = null: sorted last
-        for row, entries in zip(values, rows, strict=True):
-            row[slice(None) if entries.positions is None else entries.positions] = entries.values
-        for start in range(0, flat.size, COLUMNS):
-            middle = self._middles(values[:, start : start + COLUMNS])
+        for block, values in changes.blocks(name):
+            middle = self._middles(values)
             sent = ~np.isnan(middle)
-            part = after[start : start + COLUMNS]
-            if sends is Sends.WEIGHTS:
+            part = after[block]
+            if changes.sends is Sends.WEIGHTS:
                 part[sent] = middle[sent]
             elif array.dtype.kind == "b":  # where most have changed it, it is the other one
                 part[sent] = np.abs(part[sent] - middle[sent])
             else:
                 part[sent] += middle[sent]
-            touched[start : start + COLUMNS] = sent
+            touched[block] = sent
         if array.dtype.kind in "iub":
             np.rint(after, out=after)
         # Integers beyond 2^53 do not survive float64: where no node sent, the old array itself is taken.
@@ -94,11 +87,11 @@ class SortedColumns(RoundStrategy[Collected]):
 
     def _middles(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the `middle` of each column, (entries,); NaN where all are null."""
-        columns = np.sort(values, axis=0)
-        count = np.count_nonzero(~np.isnan(columns), axis=0)
-        sent = count > 0
+        sent = ~np.isnan(values).all(axis=0)
+        columns = np.sort(values[:, sent], axis=0)  # NaN comes last
         middles = np.full(values.shape[1], np.nan)
-        middles[sent] = self.middle(columns[:, sent], count[sent])
+        if columns.size:
+            middles[sent] = self.middle(columns, np.count_nonzero(~np.isnan(columns), axis=0))
         return middles
 
     @abstractmethod

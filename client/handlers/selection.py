@@ -15,6 +15,7 @@ from client.ledger import NodeBudget
 from client.memory_file import memory_at_home
 from client.node import examples_of
 from client.participation import why_not as participation_why_not
+from client.sets import check_sets
 from client.summing import forget_sum, has_joined, keys_of, shares_noise
 from client.unsent import keep
 from client.unsent import why_not as unsent_why_not
@@ -32,6 +33,7 @@ def ready(visit: Visit) -> Message:
     try:
         with guarded(visit):
             visit.status.keep(visit.context, active=False)
+            check_sets(visit)
             why_not = _why_not(visit) or unsent_why_not(visit)  # last: else it told reasons apart
             keys = keys_of(visit) if visit.config.is_secure and not why_not else b""
             anchor = "" if why_not else kept_anchor(visit)

@@ -38,6 +38,7 @@ from fedlearn.data.base import Examples
 from fedlearn.data.drawing import drawn
 from fedlearn.models.device import seed_torch
 from fedlearn.models.singly import check_apart, clipped_sum_of, places_alike
+from fedlearn.models.singly.examples import made_up
 from fedlearn.models.singly.one_by_one import OneByOne
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.privacy import gaussian
@@ -48,7 +49,6 @@ from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import State
 
 Rows = NDArray[np.integer[Any]]
-TRIED = 2  # examples
 SECURE_PLACES = 32  # of a batch of one shape: with many most stay empty, few take longer for each
 
 log = logging.getLogger("fedlearn.node")
@@ -76,6 +76,7 @@ class DPSGD(SGD):
         check_apart(model, config.model.name)
         expected = SECURE_PLACES if self.is_secure else round(self.plan.expected)
         self._sum = clipped_sum_of(model, expected)
+        self._try_made_up()
         self._is_placed = self.is_secure and not places_alike(self._sum)
 
     def mechanism(self, *, round_number: int = 1) -> GaussianRounds:
@@ -105,13 +106,18 @@ class DPSGD(SGD):
         arrays = {name: trained[name] if name in self.model.names else state[name] for name in state}
         return LocalFit(arrays, 1, {EPSILON.name: self.plan.spent_after(task.round_number)})
 
-    def try_on(self, examples: Examples) -> None:
-        """Raise SettingError where the gradient of an example cannot be computed."""
-        rows = np.arange(min(TRIED, len(examples)))
+    def _try_made_up(self) -> None:
+        """Raise SettingError where made-up examples have no gradients: then those of a node would all add nothing."""
+        model, places = self.model, self._sum.places
         try:
-            self._clipped(examples, [rows], clip=self.privacy.clip)
+            OneByOne(model, 1).gradient(*made_up(model, 1))
+            taken = torch.ones(places, dtype=torch.bool, device=model.device)
+            self._sum(*made_up(model, places), taken, clip=self.privacy.clip)
         except Exception as error:
-            raise SettingError("training.learner", "dp-sgd", f"{type(error).__name__}: {said(error)}") from error
+            why = f"gradients of made-up examples fail: {type(error).__name__}: {said(error)}"
+            raise SettingError("training.learner", "dp-sgd", why) from error
+        finally:
+            model.beside.put_back()
 
     # Each of these is a part of the claim, and planted mistakes replace one of them (`audits/planted.py`).
 

@@ -2,37 +2,39 @@
 
     python -m experiments.private_networks.records --dataset adult --out runs/records
 
-Adult is learned by `mlp`, by DP-SGD at delta 1e-6, and by `dp-boosting` at pure epsilon; CIFAR-10 by `cnn`. Epsilon inf
-is plain training of the network with as many steps. Each cell that has ended is a line of FOLDER/cells.jsonl,
-with its commit and date: the same command goes on from there. `--table` runs nothing.
+Adult is learned by `mlp`, by DP-SGD at delta 1e-6, and by `dp-boosting` at pure epsilon; CIFAR-10 by `cnn`. With
+`--opacus-python` the same is also learned by Opacus, in an environment of its own: same nodes, rate, steps, noise
+multiplier, clip and step size, with FedAvg by hand (`opacus_fedavg.py`). Epsilon inf is plain training of the network
+with as many steps. Each cell that has ended is a line of FOLDER/cells.jsonl, with its commit and date: the same command
+goes on from there. `--table` runs nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import date
 from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import fedlearn
+from experiments.private_networks.beside_opacus import opacus_accuracy
+from experiments.private_networks.kept import ended, keep
 
 STEPS = {"training.batch_size": 256, "training.local_epochs": 1, "training.lr_decay": 0.0}
 NETWORKS = {"adult": "mlp", "cifar10": "cnn", "digits": "linear"}
 RATES = {"adult": (0.05, 0.05), "cifar10": (0.1, 0.02), "digits": (0.1, 0.1)}  # learning rates: DP-SGD, plain
 EPSILONS = (1.0, 2.0, 4.0, 8.0, math.inf)
 PATIENCE = 3600.0  # seconds: on a busy machine a round takes minutes
+OPACUS = ", DP-SGD by Opacus"
 KEY = ("dataset", "rounds", "nodes", "epsilon", "model", "seed")
 
 
-def cells_of(dataset: str, epsilon: float, rounds: int) -> dict[str, dict[str, object]]:
+def cells_of(dataset: str, epsilon: float, rounds: int, *, with_opacus: bool) -> dict[str, dict[str, object]]:
     """Return model in words -> settings of its run."""
     private, plain = RATES[dataset]
     network: dict[str, object] = {"model.name": NETWORKS[dataset], "rounds.total": rounds, **STEPS}
@@ -40,6 +42,8 @@ def cells_of(dataset: str, epsilon: float, rounds: int) -> dict[str, dict[str, o
         return {f"{NETWORKS[dataset]}, plain": network | {"training.lr": plain}}
     noisy = {"privacy.protects": "records", "privacy.epsilon": epsilon, "privacy.delta": 1e-6, "training.lr": private}
     found = {f"{NETWORKS[dataset]}, DP-SGD": network | noisy}
+    if with_opacus and dataset != "digits":
+        found[NETWORKS[dataset] + OPACUS] = network | noisy
     if dataset == "adult":
         found["dp-boosting"] = {"model.name": "dp-boosting", "privacy.epsilon": epsilon}
     return found
@@ -48,42 +52,28 @@ def cells_of(dataset: str, epsilon: float, rounds: int) -> dict[str, dict[str, o
 def wanted(given: argparse.Namespace) -> Iterator[tuple[dict[str, Any], dict[str, object]]]:
     """Yield the key of each cell that is asked for, and the settings of its run; all cells of a seed come first."""
     for seed, nodes, epsilon in product(given.seeds, given.nodes, given.epsilons):
-        for model, settings in cells_of(given.dataset, epsilon, given.rounds).items():
+        cells = cells_of(given.dataset, epsilon, given.rounds, with_opacus=bool(given.opacus_python))
+        for model, settings in cells.items():
+            if given.models and model not in given.models:
+                continue
             values = (given.dataset, given.rounds, nodes, epsilon, model, seed)
             yield dict(zip(KEY, values, strict=True)), settings
 
 
-def ended(file: Path) -> list[dict[str, Any]]:
-    """Return what has ended, a line each; a line that was cut off by a kill counts for nothing."""
-    found = []
-    for line in file.read_text().splitlines() if file.exists() else []:
-        try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return found
-
-
-def run(cell: dict[str, Any], settings: dict[str, object]) -> dict[str, Any]:
-    """Return the cell with accuracy after the last round on the test set, seconds, date and commit."""
+def run(cell: dict[str, Any], settings: dict[str, object], opacus_python: str) -> dict[str, Any]:
+    """Return the cell with accuracy after the last round on the test set, and seconds."""
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        place: dict[str, object] = {
-            "data.dataset": cell["dataset"],
-            "rounds.cohort": 0,
-            "seed": cell["seed"],
-            "evaluation.every": 1000,
-        }
-        place["rounds.reporting_deadline"] = PATIENCE
-        out = {"out": str(Path(folder) / "run")}
-        summary = fedlearn.run(cell["nodes"], settings=settings | place | out, progress=False).summary
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return cell | {
-        "accuracy": float(summary["accuracy"]),
-        "seconds": round(time.monotonic() - begin, 1),
-        "date": date.today().isoformat(),
-        "commit": head.stdout.strip(),
-    }
+    place: dict[str, object] = {
+        "data.dataset": cell["dataset"], "rounds.cohort": 0, "seed": cell["seed"], "evaluation.every": 1000,
+        "rounds.reporting_deadline": PATIENCE,
+    }  # fmt: skip
+    if cell["model"].endswith(OPACUS):
+        accuracy = opacus_accuracy({**settings, **place, "clients": cell["nodes"]}, opacus_python)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            out = {"out": str(Path(folder) / "run"), "engine.workers": 1}
+            accuracy = fedlearn.run(cell["nodes"], settings=settings | place | out, progress=False).summary["accuracy"]
+    return cell | {"accuracy": float(accuracy), "seconds": round(time.monotonic() - begin, 1)}
 
 
 def minutes_left(done: list[dict[str, Any]], missing: list[dict[str, Any]]) -> float:
@@ -118,19 +108,18 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--models", nargs="+", default=[], help="only these, by their words in the table")
+    parser.add_argument("--opacus-python", default="", help="also Opacus, by the Python of an environment with it")
     parser.add_argument("--out", type=Path, default=Path("runs/records"))
     parser.add_argument("--table", action="store_true", help="run nothing")
     given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
     done = ended(given.out / "cells.jsonl")
     keys = [{name: each[name] for name in KEY} for each in done]
     missing = [each for each in wanted(given) if each[0] not in keys]
     for number, (cell, settings) in enumerate([] if given.table else missing):
         left = minutes_left(done, [each for each, _ in missing[number:]])
         print(f"{len(missing) - number} cells are missing, about {left:.1f} minutes; now {cell}", flush=True)
-        done.append(run(cell, settings))
-        with (given.out / "cells.jsonl").open("a") as file:
-            file.write(json.dumps(done[-1]) + "\n")
+        done.append(keep(given.out / "cells.jsonl", run(cell, settings, given.opacus_python)))
     print(table(done))
 
 

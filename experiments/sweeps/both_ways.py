@@ -15,7 +15,8 @@ import numpy as np
 
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
-from fedlearn.report.charts.plots import PALETTE, drawn
+from fedlearn.report.charts.axes import log_axis_of
+from fedlearn.report.charts.plots import PALETTE, drawn, log_axis
 from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
@@ -35,7 +36,7 @@ def draw(results: Results, folder: Path) -> None:
             label = point.labels[CHAINS]
             look = {"color": PALETTE[0], **styles[label], "linestyle": "none", "label": label}
             figures.last_accuracy(panel, [_bytes(point) / figures.MB], [point], **look)
-        panel.set_xscale("log")
+        log_axis(panel, log_axis_of([_bytes(point) / figures.MB for point in points]).ticks)
         panel.set(xlabel="MB in both directions, all nodes and rounds", ylabel="test accuracy, last round")
         figures.legend(panel, CHAINS)
     with drawn(folder, "accuracy_by_round", size=(6.5, 4.2)) as (panel,):

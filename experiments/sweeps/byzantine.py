@@ -58,7 +58,10 @@ def table_of(grid: Grid, name: str, caption: str) -> Table:
 
 
 def _labels(grid: Grid, place: int) -> list[str]:
-    return list(dict.fromkeys(labels[place] for labels in grid))
+    """Return the labels of an axis in the plan's order, as the other axis's label with most of them has it."""
+    most = Counter(labels[1 - place] for labels in grid).most_common(1)[0][0]
+    first = [labels[place] for labels in grid if labels[1 - place] == most]
+    return list(dict.fromkeys([*first, *(labels[place] for labels in grid)]))
 
 
 def _row(grid: Grid, defence: str, attacks: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from fedlearn.config import flat_from_assignments
 from fedlearn.sweeps.plan import Plan
 from fedlearn.sweeps.results import Result
 from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
-from fedlearn.words.errors import FedlearnError
+from fedlearn.words.errors import FedlearnError, UsageError
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 NO_PLANS = ("compose", "pfl_cifar10")  # files in configs/ that are settings of single runs
@@ -40,7 +40,7 @@ def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str]
         plan = Plan.from_file(options.plan, quick=options.quick)
         plan = plan.with_other(base=flat_from_assignments(options.set), seeds=options.seeds)
         wanted = plan.chosen(options.only)
-        results = run_sweep(plan, folder, wanted=lambda run: not options.draw and wanted(run))
+        results = _ended(plan, folder) if options.draw else run_sweep(plan, folder, wanted=wanted)
         if any(result.completed for result in results):
             draw(results, folder)
         print(f"results in {os.path.relpath(folder)}, {minutes_of(results):.1f} minutes of running")
@@ -51,6 +51,25 @@ def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str]
     except FedlearnError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def _ended(plan: Plan, folder: Path) -> Results:
+    """Return the results of the runs in a folder, which may be parts of a sweep from several machines.
+
+    Raises
+    ------
+    UsageError
+        If a run has another setting than the plan, apart from how it was computed (``engine.*``).
+    """
+    found = [result for run in plan.runs() if (result := Result.read(run, folder / "runs" / run.name)) is not None]
+    for result in found:
+        wanted = dict(plan.base)
+        for axis, label in result.run.labels.items():
+            wanted |= plan.axes[axis][label]
+        for name, value in wanted.items():
+            if not name.startswith("engine.") and (theirs := result.stored.settings.get(name, value)) != value:
+                raise UsageError(f"{result.run.name} in {folder} has {name} = {theirs!r}, the plan {value!r}")
+    return found
 
 
 def _parser_of(name: str, text: str | None) -> argparse.ArgumentParser:
@@ -64,6 +83,6 @@ def _parser_of(name: str, text: str | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", action="append", default=[], metavar="AXIS=LABEL", help="run these points now; may be repeated"
     )
-    parser.add_argument("--draw", action="store_true", help="run nothing: tables and figures of what has ended")
+    parser.add_argument("--draw", action="store_true", help="run nothing; draw what has ended, anywhere")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, of all runs")
     return parser

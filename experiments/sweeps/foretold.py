@@ -1,10 +1,11 @@
-"""Compare the bytes that ``fedlearn plan`` foretells with those that the run sends, for twelve settings.
+"""Compare the bytes that ``fedlearn plan`` foretells with those that the run sends, for fifteen settings.
 
     FEDLEARN_DATA=... python -m experiments.sweeps.foretold --out runs/foretold
 
 Each row is foretold first, then run, and both are read from JSON. The exit code is 1 if any row is off by more than
 two percent. The settings take in each part of the chains of codecs, both directions, masked sums, evaluation on nodes,
-an algorithm that sends more than the state, an asynchronous schedule, and text.
+an algorithm that sends more than the state, an asynchronous schedule, and anchors at three participations, of which
+the expected number is foretold.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedlearn.report.numbers import number, size
+from fedlearn.report.numbers import bits, size
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 
 MOST_OFF = 0.02
 DIGITS = "--dataset digits --clients 20 --cohort 10 --rounds 10 --local-epochs 1 --batch-size 10"
+ANCHORED = f"{DIGITS} --send update --compression rand-k:0.1,eden"
 CIFAR10 = "--dataset cifar10 --clients 100 --cohort 10 --rounds 8 --local-epochs 1"
 SETTINGS = {
     "plain": DIGITS,
@@ -38,6 +40,10 @@ SETTINGS = {
     "evaluated on nodes": f"{DIGITS} --set evaluation.where=nodes --set evaluation.every=3",
     "buffered, on devices": f"{DIGITS} --devices half-normal --send update"
     " --set rounds.schedule=buffered --set rounds.schedule_options.buffer_size=5",
+    "anchor of 4 bits, all nodes": f"{ANCHORED} --set compression.downlink=anchor:4:4,eden --cohort 20 --rounds 12",
+    "anchor of 4 bits, half of the nodes": f"{ANCHORED} --set compression.downlink=anchor:5:4,eden",
+    "anchor of 2 bits, a tenth of 200 nodes": f"{ANCHORED} --set compression.downlink=anchor:10:2,top-k:0.1,eden"
+    " --clients 200 --cohort 20 --rounds 25",
     "CIFAR-10, drop 0.1": f"{CIFAR10} --compression drop",
     "CIFAR-10, top-k 0.1, quantize 4, entropy": f"{CIFAR10} --send update --compression top-k:0.1,quantize:4,entropy",
 }
@@ -59,9 +65,9 @@ def row_of(name: str, settings: str) -> tuple[list[str], float]:
     with tempfile.TemporaryDirectory() as folder:
         sent = fedlearn("simulate", settings, "--out", f"{folder}/run")
     off = [foretold[way] / sent[way] - 1 for way in ("bytes_down", "bytes_up", "bytes_total")]
-    bits = number(sent["bits_down"] + sent["bits_up"])
+    each_way = bits(sent["bits_down"] + sent["bits_up"])
     sizes = [size(each["bytes_total"]) for each in (foretold, sent)]
-    return [name, *sizes, bits, *(f"{each:+.2%}" for each in off)], max(map(abs, off))
+    return [name, *sizes, each_way, *(f"{each:+.2%}" for each in off)], max(map(abs, off))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedlearn.api.frames import frame_of
 from fedlearn.api.guest import guest
 from fedlearn.config import RunConfig, config_from
 from fedlearn.plugging import objects
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it
 MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
-MOST_TABLE_BYTES = 1 << 28  # of metrics.csv and nodes.csv; a row takes about a hundred
 
 
 class Run:
@@ -69,12 +68,12 @@ class Run:
     @property
     def history(self) -> pd.DataFrame:
         """The committed rounds, one row each: metrics, numbers of nodes, bytes, seconds (metrics.csv)."""
-        return _table(self.folder / "metrics.csv", "no round was committed")
+        return frame_of(self.folder / "metrics.csv", "no round was committed")
 
     @property
     def nodes(self) -> pd.DataFrame:
         """The measurements of nodes, one row for each node and round (nodes.csv)."""
-        return _table(self.folder / "nodes.csv", "nodes were not measured")
+        return frame_of(self.folder / "nodes.csv", "nodes were not measured")
 
     @property
     def spec(self) -> DataSpec:
@@ -278,25 +277,3 @@ def load(folder: str | Path) -> Run:
     if not RunFolder(path).has_settings:
         raise UsageError(f"{folder}: there is no run, settings.toml is missing")
     return Run(path)
-
-
-def _table(path: Path, why: str) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        with open_regular(path, most=MOST_TABLE_BYTES) as file:
-            return pd.read_csv(file, dtype=str).apply(_numbers)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: it is not there: {why}") from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}: put back the file that was written") from None
-    except (ValueError, MemoryError) as error:  # pandas' own errors are ValueErrors
-        raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
-
-
-def _numbers(column: pd.Series) -> pd.Series:
-    """Return a column as numbers if it holds numbers; pandas itself may read the last digit of a float wrongly."""
-    for kind in ("int64", "float64"):
-        with suppress(ValueError, TypeError):
-            return column.astype(kind)
-    return column

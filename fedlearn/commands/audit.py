@@ -27,6 +27,9 @@ def audit(
     networks: Annotated[
         bool, typer.Option("--networks", help="Audit DP-SGD: sums of neighbors, and trainings with canaries.")
     ] = False,
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="Audit runs that protect nodes: whole runs of neighboring federations.")
+    ] = False,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="With --networks: trainings with canaries, of seeds 1 to N (default 5).")
     ] = None,
@@ -42,17 +45,18 @@ def audit(
         raise UsageError("--pairs is for --exact; the audit by experiment takes --draws")
     if seeds is not None and not networks:
         raise UsageError("--seeds is for --networks, which trains once with each")
+    if networks and (exact or nodes or draws is not None or seed is not None):
+        raise UsageError("--networks takes --seeds alone")
+    if nodes and (exact or draws is not None or seed is not None):
+        raise UsageError("--nodes takes no other option: its runs are fixed")
     if networks:
-        if exact or draws is not None or seed is not None:
-            raise UsageError("--networks takes --seeds alone")
-        if wrong := _of_networks(seeds or 5):
-            raise RunFailed("not as it must be: " + "; ".join(wrong))
-        return
-    wrong = (
-        _replayed(pairs or 2000, seed or 0)
-        if exact
-        else _measured(draws or (100_000 if seed is None else 400_000), seed)
-    )
+        wrong = _of_networks(seeds or 5)
+    elif nodes:
+        wrong = _of_nodes()
+    elif exact:
+        wrong = _replayed(pairs or 2000, seed or 0)
+    else:
+        wrong = _measured(draws or (100_000 if seed is None else 400_000), seed)
     if wrong:
         raise RunFailed("not as it must be: " + "; ".join(wrong))
 
@@ -130,6 +134,20 @@ def _of_networks(seeds: int) -> list[str]:
     print(f"{above} of {seeds} trainings above the claim; a sound learner is above it once in a thousand at most")
     if above > max(seeds // 100, 1):
         wrong.append(f"{above} of {seeds} trainings prove more than the claim")
+    return wrong
+
+
+def _of_nodes() -> list[str]:
+    """Print what replays of whole runs find; return a line for each verdict that is not the expected one."""
+    from fedlearn.commands.audited_nodes import audited_nodes
+
+    table = Table("what is replayed", "largest loss", title="runs that protect nodes, and mistakes in red")
+    wrong = []
+    for each in audited_nodes():
+        wrong += [] if each.is_as_expected else [f"{each.name}: {each.loss}"]
+        table.add_row(each.name, _red(str(each.loss), each.loss.is_refuted))
+    Console(highlight=False).print(table)
+    print("The losses are those of the nodes' changes that were tried; samplers of noise are audited without --nodes.")
     return wrong
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedlearn.commands.shared import unlogged
 from fedlearn.words.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def check(
 
     wrong = []
     for name in names or WALKS:
-        with _without_warnings():
+        with unlogged(logging.WARNING):
             verdicts = subject_of(name, walked, claimed).verdicts()
         if not verdicts:
             print(f"{name:<12} -     has no law on quadratics")
@@ -50,16 +50,6 @@ def check(
         wrong += [f"{name}: {verdict.law}" for verdict in verdicts if not verdict.holds]
     if wrong:
         raise RunFailed(f"{len(wrong)} laws fail: {'; '.join(wrong)}")
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def walked(settings: Mapping[str, object]) -> Walk:

@@ -107,14 +107,14 @@ def _plan_bytes(given: dict[str, Any], file: Path | None, *, as_json: bool) -> N
 
 
 def _show_bytes(found: Foretold) -> None:
-    from fedlearn.report.numbers import number, seconds, size
+    from fedlearn.report.numbers import bits, seconds, size
     from fedlearn.report.tables import Table
 
     total = found.bytes_down + found.bytes_up
     rows = [
-        ("down", size(found.message_down), number(found.bits_down), size(found.bytes_down)),
-        ("up", size(found.message_up), number(found.bits_up), size(found.bytes_up)),
-        ("both", size(found.message_down + found.message_up), number(found.bits_down + found.bits_up), size(total)),
+        ("down", size(found.message_down), bits(found.bits_down), size(found.bytes_down)),
+        ("up", size(found.message_up), bits(found.bits_up), size(found.bytes_up)),
+        ("both", size(found.message_down + found.message_up), bits(found.bits_down + found.bits_up), size(total)),
     ]
     title = f"{found.model} on {found.dataset}: {found.parameters} parameters, {found.nodes} nodes in each "
     heads = ("way", "a message", "bits a parameter", "the whole run")

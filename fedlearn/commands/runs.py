@@ -110,14 +110,14 @@ def _place(run: StoredRun) -> tuple[bool, str, float]:
 
 
 def _show(chosen: Sequence[StoredRun], *, of: int) -> None:
-    from fedlearn.report.numbers import number
+    from fedlearn.report.numbers import text_of
     from fedlearn.report.run_tables import SHA_SHOWN, sha_of
     from fedlearn.report.tables import Table
 
     rows = []
     for run in chosen:
         metric = run.metrics.headline or next((m for m in run.metrics.results if m.is_result), None)
-        score = f"{metric.axis_title} {number(run.latest(metric.name))}" if metric else "-"
+        score = f"{metric.axis_title} {text_of(metric, run.latest(metric.name))}" if metric else "-"
         planned = run.settings.get("rounds.total", "?")
         about = (run.settings.get("data.dataset", "?"), run.settings.get("model.name", "?"))
         rounds = f"{len(run.rounds)}/{planned}"

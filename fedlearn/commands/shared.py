@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,6 +24,17 @@ WRITTEN_BEFORE_THE_START = {
     "tracebacks.txt",
 }  # fmt: skip
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
+
+
+@contextmanager
+def unlogged(level: int) -> Iterator[None]:
+    """Log nothing of this level or below it in the block."""
+    before = logging.root.manager.disable
+    logging.disable(level)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None) -> RunConfig:
@@ -102,7 +114,7 @@ class Interrupted(FedlearnError):
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the table at the end of a run: notices, scores, privacy spent, bytes sent, the run folder."""
-    from fedlearn.report.numbers import number, seconds, size
+    from fedlearn.report.numbers import seconds, size, text_of
     from fedlearn.words.metrics import KNOWN, declared
 
     summary = cleaned(summary)
@@ -119,10 +131,12 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
             counted, unit = "; ".join(_counted_in(summary)), summary.get("unit", "record")
             table.add_row("privacy spent", f"{metric.title} {value:g} per {unit} ({counted})")
         elif (best := summary.get(f"best_{metric.name}")) is not None:
-            best_round = f"(best {number(best)} in round {summary['best_round']})"
-            table.add_row(escape(metric.axis_title), f"[bold green]{number(value)}[/] {best_round}")
+            best_round = f"(best {text_of(metric, best)} in round {summary['best_round']})"
+            table.add_row(escape(metric.axis_title), f"[bold green]{text_of(metric, value)}[/] {best_round}")
         else:
-            table.add_row(escape(metric.axis_title), number(value))
+            table.add_row(escape(metric.axis_title), text_of(metric, value))
+    if asked := _gains_not_asked(summary):
+        table.add_row("who gains", asked)
     table.add_row("data", escape(f"{summary['dataset']}, {summary['clients']} clients"))
     if summary.get("learning_rate"):
         table.add_row("learning rate", escape(str(summary["learning_rate"])))
@@ -152,6 +166,17 @@ def _both_ways(summary: Mapping[str, Any]) -> str:
     total = size(summary["bytes_up"] + summary["bytes_down"])
     bits = bits_both_ways(summary.get("bits_up"), summary.get("bits_down"))
     return f"{total} ({bits})" if bits else total
+
+
+def _gains_not_asked(summary: Mapping[str, Any]) -> str:
+    """Return how to learn who gains, for a federation whose nodes have tests and nothing to compare them with."""
+    from fedlearn.words.gains import NOT_ASKED
+    from fedlearn.words.metrics import KNOWN, declared
+    from fedlearn.words.spread import ON_NODES
+
+    name = (declared(summary.get("metrics")) or KNOWN).best_by
+    has_tests = summary.get(f"{name}{ON_NODES}") is not None and "baseline" not in summary
+    return NOT_ASKED if has_tests and f"{name}_losing" not in summary else ""
 
 
 def _short(folder: Path) -> Path:

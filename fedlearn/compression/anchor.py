@@ -10,8 +10,10 @@ Source: the idea of a shared anchor is that of DoCoFL, Dorfman et al. 2023 (arXi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import prod
 
 import numpy as np
 
@@ -89,7 +91,21 @@ class Anchor:
         >>> [round(Anchor(rounds).sent_share(q), 4) for q, rounds in ((1, 10), (0.1, 10), (0.1, 50), (0.01, 100))]
         [0.1, 0.6513, 0.199, 0.634]
         """
-        return (1 - (1 - participation) ** self.rounds) / (self.rounds * participation)
+        return self.sent_to_a_node([participation] * self.rounds) / (self.rounds * participation)
+
+    def sent_to_a_node(self, participation: Sequence[float]) -> float:
+        """Return how many anchors a node is expected to be sent in a run: one in each life of an anchor that it is in.
+
+        Parameters
+        ----------
+        participation
+            For each round of the run the share of all nodes that are in it, in [0, 1].
+
+        >>> round(Anchor(10).sent_to_a_node([0.1] * 25), 4)  # two whole lives, and half of one
+        1.7122
+        """
+        lives = (participation[begin : begin + self.rounds] for begin in range(0, len(participation), self.rounds))
+        return sum(1 - prod(1 - share for share in life) for life in lives)
 
 
 def name_of(number: int, payload: Payload) -> str:

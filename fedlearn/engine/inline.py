@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from flwr.app import Message, MessageType, RecordDict
+from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower
 from fedlearn.config import RunConfig, to_flower
@@ -39,19 +39,20 @@ class InlineGrid(PromptNodes):
         """Run the nodes in the order of the messages; a node that has begun is never interrupted."""
         seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
         end = self._clock.now() + seconds
-        place = 0
+        place, copies = 0, dict[int, ArrayRecord]()
         while place < len(messages):
             if self._clock.now() >= end:
                 yield from expired(messages[place:], seconds)
                 return
             size = self._stack if messages[place].metadata.message_type == MessageType.TRAIN else 1
             together = messages[place : place + size]
-            yield from self._run_nodes(together)
+            yield from self._run_nodes(together, copies)
             place += len(together)
 
-    def _run_nodes(self, messages: Sequence[Message]) -> Iterable[Message]:
+    def _run_nodes(self, messages: Sequence[Message], copies: dict[int, ArrayRecord]) -> Iterable[Message]:
         """Run a node, or several that are trained together."""
-        given = [(_delivered(message), self.kept.get(message.metadata.dst_node_id, b"")) for message in messages]
+        memories = [self.kept.get(message.metadata.dst_node_id, b"") for message in messages]
+        given = [(_delivered(message, copies), mine) for message, mine in zip(messages, memories, strict=True)]
         num_nodes, settings = self.num_nodes, self.settings
         if len(given) > 1:
             outcomes = run_nodes(load_many(), given, num_nodes=num_nodes, settings=settings)
@@ -62,11 +63,17 @@ class InlineGrid(PromptNodes):
             yield reply
 
 
-def _delivered(message: Message) -> Message:
-    """Return a message with copies of its records, as if it had been sent, as a strategy may share records."""
-    about = message.metadata
+def _delivered(message: Message, copies: dict[int, ArrayRecord]) -> Message:
+    """Return a message with copies of its records, as if it had been sent, as a strategy may share records.
+
+    Arrays that several messages share are copied once: nodes of one process decode them once.
+    """
+    about, content = message.metadata, RecordDict()
+    for key, record in message.content.items():
+        copy = record.copy()
+        flower.filled(content, {key: copies.setdefault(id(record), copy) if isinstance(copy, ArrayRecord) else copy})
     return flower.received(
-        flower.filled(RecordDict(), {key: record.copy() for key, record in message.content.items()}),
+        content,
         node_id=about.dst_node_id, message_type=about.message_type, message_id=about.message_id, ttl=about.ttl,
     )  # fmt: skip
 

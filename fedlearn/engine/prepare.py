@@ -31,7 +31,7 @@ UNEVEN_SHARES = (
     "data.partition = 'iid': the %d nodes hold from %d to %d records, as with a private model each record draws its "
     "node, equal ones the same"
 )
-STACK_ON_A_GPU = 50  # nodes: a cohort of the published benchmark; not measured on a GPU
+STACK_ON_A_GPU = 50  # nodes: a cohort of the published benchmark
 
 log = logging.getLogger(__name__)
 

@@ -64,7 +64,8 @@ def enter(device: torch.device) -> None:
         torch.backends.cuda.enable_mem_efficient_sdp(not wanted)
     _is_strict = wanted
     if device.type == "cuda":
-        torch.cuda.set_device(device)
+        torch.cuda.set_device(device.index or 0)
+        warnings.filterwarnings("ignore", "RNN module weights")  # cuDNN copies them: they lie among all parameters
 
 
 def seed_torch(device: torch.device, seed: int) -> None:

@@ -1,8 +1,9 @@
 """Presets: settings that go with a model or an algorithm. They replace defaults; a setting that the user gives wins.
 
 Presets follow from the model's row (`ModelSpec`), and from the row of an algorithm in `plugins.ALGORITHMS`; a strategy
-from outside brings its learner. The commands and the experiments fill them in where a user gives
-settings. Settings that are read back, from a run folder or from Flower, are complete already.
+from outside brings its learner. Who asks what nodes have beside their models (`evaluation.beside`) gets nodes and test
+examples for it. The commands and the experiments fill them in where a user gives settings. Settings that are read back,
+from a run folder or from Flower, are complete already.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fedlearn.plugging.registry import call_plugin, load_plugin
 from fedlearn.plugins import ALGORITHMS
 
 DEFAULTS = RunConfig()
+TEST_SHARE = 0.2  # of a node's examples, where nodes are compared with themselves alone
 MOST_NODES = 0.95  # share of wanted nodes that must be ready, and of these that must report, with distributed noise
 
 
@@ -57,7 +59,20 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
     if (row.sums or protects_nodes) and is_distributed:
         # Noise is calibrated to the fewest reports; a round that is run again costs the nodes nothing.
         preset |= {"rounds.minimum_ready": MOST_NODES, "rounds.quorum": MOST_NODES}
-    return preset | _of_algorithm({**preset, **flat}.get("strategy.name")) | dict(flat)
+    return preset | _of_algorithm({**preset, **flat}.get("strategy.name")) | _of_beside(flat) | dict(flat)
+
+
+def _of_beside(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the nodes and test examples for what nodes measure beside their models; empty where nothing is asked.
+
+    >>> _of_beside({"evaluation.beside": "alone", "clients": 5}), _of_beside({})
+    ({'evaluation.nodes': 5, 'data.node_test_share': 0.2}, {})
+    """
+    if not flat.get("evaluation.beside"):
+        return {}
+    has_own = flat.get("data.partition") == "natural"  # test examples of each group
+    held_out = {} if has_own else {"data.node_test_share": TEST_SHARE}
+    return {"evaluation.nodes": flat.get("clients", DEFAULTS.clients), **held_out}
 
 
 def _of_algorithm(name: object) -> dict[str, Any]:

@@ -228,7 +228,7 @@ class TorchModel:
             return self.inputs(examples.inputs[rows])
         if self._resident is None or self._resident[0] is not examples:
             self._resident = examples, torch.from_numpy(np.array(stored)).to(self.device)
-        return self.inputs(self._resident[1][torch.from_numpy(rows).to(self.device)])
+        return self.inputs(self._resident[1][torch.tensor(rows, device=self.device)])
 
     def targets(self, targets: NDArray[Any]) -> Tensor:
         """Return the targets of a batch as a tensor on the device."""

@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedlearn.words.state import Array, State
 
@@ -24,9 +23,9 @@ def norm_of(arrays: Mapping[str, Array]) -> float:
     >>> norm_of({"w": np.array([[3.0]], np.float32), "b": np.array(4.0, np.float32)})
     5.0
     """
-    wide: list[NDArray[np.float64]] = [np.asarray(array, np.float64).reshape(-1) for array in arrays.values()]
     with np.errstate(over="ignore", invalid="ignore"):
-        return math.sqrt(sum(float(np.square(each).sum()) for each in wide))
+        squares = (np.square(np.reshape(array, -1), dtype=np.float64) for array in arrays.values())
+        return math.sqrt(sum(float(each.sum()) for each in squares))
 
 
 def is_clipped(arrays: Mapping[str, Array], clip: float) -> bool:
@@ -63,5 +62,5 @@ def clipped(change: State, clip: float) -> dict[str, Array]:
 
 
 def _scaled(change: State, factor: float) -> dict[str, Array]:
-    wide = {name: np.asarray(array, np.float64) * factor for name, array in change.items()}
-    return {name: np.asarray(each, change[name].dtype) for name, each in wide.items()}
+    wide = ((name, np.multiply(array, factor, dtype=np.float64)) for name, array in change.items())
+    return {name: np.asarray(each, change[name].dtype) for name, each in wide}

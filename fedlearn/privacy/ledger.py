@@ -134,10 +134,10 @@ class Ledger:
         answered = {entry.question for entry in entries if isinstance(entry, Publication)}
         return any(each.question in answered for each in bookings(entries, run) if each.round_number == round_number)
 
-    def spent(self, run: str = "", *, delta: float | None = None) -> PrivacySpent:
-        """Return what all runs have spent, or one run, at the ledger's delta or another one."""
+    def spent(self, run: str = "", *, delta: float | None = None, budget: float = math.inf) -> PrivacySpent:
+        """Return what all runs have spent, or one run, of its budget, at the ledger's delta or another one."""
         at = self._delta if delta is None else delta
-        return spent_by(bookings(self.entries(), run), delta=at, most=math.inf if run else self._most)
+        return spent_by(bookings(self.entries(), run), delta=at, most=budget if run else self._most)
 
     def check(self) -> list[Entry]:
         """Return all entries; raise `LedgerDamaged` if an answer is missing or changed."""

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fedlearn.report.charts.learning import curves
 from fedlearn.report.folders import is_run
-from fedlearn.report.numbers import number, ratio, seconds, size
+from fedlearn.report.numbers import count, ratio, seconds, size
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.learning import grid_of, heading
 from fedlearn.report.page.settings import meaning
@@ -29,7 +29,7 @@ from fedlearn.report.points import (
     seconds_of,
     shown,
 )
-from fedlearn.report.run_tables import sha_of
+from fedlearn.report.run_tables import column_of, sha_of
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
 from fedlearn.report.traffic import measured_in
@@ -159,10 +159,9 @@ def _results(runs: Sequence[StoredRun]) -> Iterator[tuple[str, ...]]:
 def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | None]]]:
     metrics = metrics_of(runs)
     for metric in metrics.by_interest:
-        yield Column(metric.name, metric.title, number), [run.latest(metric.name) for run in runs]
+        yield column_of(metric), [run.latest(metric.name) for run in runs]
         if metric is metrics.headline:
-            best = Column(f"best_{metric.name}", f"best {metric.title}", number)
-            yield best, [best_value(run, metric) for run in runs]
+            yield column_of(metric, best=True), [best_value(run, metric) for run in runs]
     for name, title in (("bytes_up", "uploaded"), ("bytes_down", "downloaded")):
         yield Column(name, title, size), [run.total(name) for run in runs]
     for column, measure in measured_in(runs):
@@ -172,7 +171,7 @@ def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | 
         yield Column("compression_ratio", "smaller", ratio), [compression_ratio(run) for run in runs]
     yield Column("seconds", "time", seconds), [seconds_of(run) for run in runs]
     for name in ("failed", "refused", "late"):
-        yield Column(name, name, lambda value: f"{value:.0f}"), [run.total(name) for run in runs]
+        yield Column(name, name, count), [run.total(name) for run in runs]
 
 
 def verdicts(a: StoredRun, b: StoredRun) -> list[str]:

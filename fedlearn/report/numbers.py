@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from math import floor, log10
 from typing import NamedTuple
 
+from fedlearn.words.metric import Metric
+
 ALIKE = 1e-6  # share of a mean: a smaller deviation counts as zero
 SMALL = 5e-4  # below it, four digits behind the point are not enough
 ROUNDED = 0.9995  # share of a unit that three digits write as 1
@@ -43,13 +45,59 @@ def number(value: float | None) -> str:
     return f"{value:.4f}" if abs(value) < 1000 else f"{value:.1f}"
 
 
+def count(value: float | None) -> str:
+    """Return a number of things, or their mean, for people.
+
+    >>> count(43.0), count(10.25), count(None)
+    ('43', '10.2', '-')
+    """
+    return "-" if value is None else f"{value:.1f}".removesuffix(".0")
+
+
+def count_spread(mean: float, sd: float) -> str:
+    """Return the mean of several counts and its deviation.
+
+    >>> count_spread(10.5, 0.7071), count_spread(10, 0)
+    ('10.5 ± 0.7', '10')
+    """
+    return _rounded(mean, sd, 1, "") or count(mean)
+
+
+def text_of(metric: Metric, value: float | None) -> str:
+    """Return the value of a metric for people: of a count without digits behind the point.
+
+    >>> text_of(Metric("nodes", is_count=True), 43.0), text_of(Metric("accuracy"), 0.5)
+    ('43', '0.5000')
+    """
+    return count(value) if metric.is_count else number(value)
+
+
+def bits(value: float) -> str:
+    """Return the bits of a message for each parameter, with three digits.
+
+    >>> bits(20.0), bits(32.2438), bits(0.05123), bits(128.97)
+    ('20', '32.2', '0.0512', '129')
+    """
+    return _digits(value)
+
+
+def bits_spread(mean: float, sd: float) -> str:
+    """Return mean bits for each parameter and their deviation, with as many digits as `bits`.
+
+    >>> bits_spread(3.252, 0.0132), bits_spread(32.24, 0.001)
+    ('3.25 ± 0.01', '32.2')
+    """
+    decimals = max(0, 2 - floor(log10(mean))) if mean > 0 else 0
+    return _rounded(mean, sd, decimals, "") or bits(mean)
+
+
 def bits_both_ways(up: float | None, down: float | None) -> str:
     """Return the bits for each parameter of a message, in both directions, in words; empty unless both are known.
 
     >>> bits_both_ways(1.0, 32.1)
-    '1.0000 bits a parameter up, 32.1000 down'
+    '1 bits a parameter up, 32.1 down'
     """
-    return "" if up is None or down is None else f"{number(up)} bits a parameter up, {number(down)} down"
+    return "" if up is None or down is None else f"{bits(up)} bits a parameter up, {bits(down)} down"
 
 
 def size(count: float) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from fedlearn.report.numbers import (
-    number,
+    count,
+    count_spread,
+    number_spread,
     plain,
     ratio,
     ratio_spread,
@@ -14,6 +16,7 @@ from fedlearn.report.numbers import (
     seconds_spread,
     size,
     size_spread,
+    text_of,
 )
 from fedlearn.report.points import (
     Measure,
@@ -32,6 +35,7 @@ from fedlearn.report.points import (
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 from fedlearn.report.traffic import measured_in
+from fedlearn.words.metric import Metric
 from fedlearn.words.metrics import COUNTS_IN
 
 NOT_IN_PAPERS = ("seconds", "model_sha256")
@@ -45,10 +49,9 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
     for metric in metrics.results:
         if all(run.latest(metric.name) is None for run in runs):
             continue  # nodes alone have measured it
-        measures.append((Column(metric.name, metric.title, number), partial(StoredRun.latest, name=metric.name)))
+        measures.append((column_of(metric), partial(StoredRun.latest, name=metric.name)))
         if metric is metrics.headline:
-            column = Column(f"best_{metric.name}", f"best {metric.title}", number)
-            measures.append((column, partial(best_value, metric=metric)))
+            measures.append((column_of(metric, best=True), partial(best_value, metric=metric)))
     smaller = [(Column("compression_ratio", "smaller", ratio, spread_form=ratio_spread), compression_ratio)]
     return [
         *measures,
@@ -58,6 +61,13 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
         *measured_in(runs),
         (Column("seconds", "time", seconds, spread_form=seconds_spread), seconds_of),
     ]
+
+
+def column_of(metric: Metric, *, best: bool = False) -> Column:
+    """Return the column of a metric, or of its best value: counts are whole numbers there, other values have digits."""
+    name, title = (f"best_{metric.name}", f"best {metric.title}") if best else (metric.name, metric.title)
+    spread_form = count_spread if metric.is_count else number_spread
+    return Column(name, title, partial(text_of, metric), spread_form=spread_form)
 
 
 def _words_of_losses(runs: Sequence[StoredRun]) -> list[Column]:
@@ -76,7 +86,7 @@ def runs_table(runs: Sequence[StoredRun]) -> Table:
         Column("run", "run", str, numeric=False),
         *(column for column, _ in measures),
         Column("rounds", "rounds", str),
-        *(Column(name, name, lambda value: f"{value:.0f}") for name in lost),
+        *(Column(name, name, count) for name in lost),
         Column("status", "status", str, numeric=False),
         *(Column(name, short[name], shown, numeric=False) for name in names),
         *said,

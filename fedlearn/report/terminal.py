@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fedlearn.report.numbers import SMALLER, number, size
+from fedlearn.report.numbers import SMALLER, size, text_of
 from fedlearn.runs.log import Event, RunView, following
 from fedlearn.words.metrics import COUNTS_IN
 
@@ -57,7 +57,7 @@ def plain_line(view: RunView, row: Event) -> str:
         "failed": row["failed"],
         "refused": row["refused"],
         "late": row["late"],
-        **{name: metrics.in_words(name, number(row[name])) for name in view.measured},
+        **{name: metrics.in_words(name, text_of(metrics.of(name), row[name])) for name in view.measured},
         "bytes_up": row["bytes_up"],
         **({} if (ratio := view.times_smaller(row)) is None else {"compression_ratio": f"{ratio:.2f}"}),
         "seconds": f"{_seconds(row):.2f}",
@@ -128,9 +128,9 @@ class _Rounds:
         }
         for name in measured:
             style = "bold green" if name == metrics.best_by else ""
-            columns[name] = _Shown(
-                metrics.of(name).axis_title, tuple(Text(number(row[name]), style=style) for row in rows)
-            )
+            metric = metrics.of(name)
+            cells = tuple(Text(text_of(metric, row[name]), style=style) for row in rows)
+            columns[name] = _Shown(metric.axis_title, cells)
         columns["upload"] = _Shown("upload", tuple(Text(size(row["bytes_up"])) for row in rows))
         known = [ratio for ratio in ratios if ratio is not None]
         if known and (view.about.get("codec") != "identity" or max(known) >= SMALLER):

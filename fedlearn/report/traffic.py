@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fedlearn.report.numbers import number, number_spread, seconds, seconds_spread, size, size_spread
+from fedlearn.report.numbers import bits, bits_spread, seconds, seconds_spread, size, size_spread
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column
@@ -45,8 +45,8 @@ def seconds_on_devices(run: StoredRun) -> float | None:
 
 TOTAL = Column("bytes_total", "both ways", size, spread_form=size_spread), bytes_total
 FURTHER: Sequence[tuple[Column, Callable[[StoredRun], float | None]]] = (
-    (Column("bits_up", "bits up", number, spread_form=number_spread), bits_up),
-    (Column("bits_down", "bits down", number, spread_form=number_spread), bits_down),
+    (Column("bits_up", "bits up", bits, spread_form=bits_spread), bits_up),
+    (Column("bits_down", "bits down", bits, spread_form=bits_spread), bits_down),
     (Column(VIRTUAL_SECONDS.name, "on devices", seconds, spread_form=seconds_spread), seconds_on_devices),
 )
 """Columns of tables of runs, each with its function of a run; one that no run has a value for is left out."""

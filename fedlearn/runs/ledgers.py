@@ -10,6 +10,7 @@ FOLDER/
 
 A line is synced before the head that counts it is written: a crash leaves at most sound lines that no head counts.
 If there is no head, though the lock or an answer shows that there was one, lines may be gone: no budget is spent then.
+NAME.sets, with a head and a lock of its own, is kept in the same way: the sets of exact sums (`client.sets`).
 If the owner puts back both files from an older copy, the node forgets what it has spent since the copy was made: a
 folder cannot detect this.
 """
@@ -44,6 +45,8 @@ class LedgerFile:
         The folder of the node's owner; made if it does not exist.
     name
         The owner's name for the data: letters, digits, dots, dashes, underscores; at most 100.
+    suffix
+        Of the file of lines; another one has a head and a lock of its own.
 
     Raises
     ------
@@ -51,14 +54,15 @@ class LedgerFile:
         If the name is not such a name.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, *, suffix: str = SUFFIX) -> None:
         if not _NAME.fullmatch(name):
             raise UsageError(f"data name {quoted(name)}: letters, digits, dots, dashes and underscores, at most 100")
         self.name = name
-        self.path = folder / f"{name}{SUFFIX}"
-        self._head = folder / f"{name}.head"
-        self._lock = folder / f"{name}.lock"
-        self._published = folder / f"{name}.published"
+        self.path = folder / f"{name}{suffix}"
+        beside = "" if suffix == SUFFIX else f"{suffix[1:]}-"  # no name of a ledger: see `names_in`
+        self._head = folder / f"{name}.{beside}head"
+        self._lock = folder / f"{name}.{beside}lock"
+        self._published = folder / f"{name}.{beside}published"
 
     @contextmanager
     def alone(self) -> Iterator[None]:

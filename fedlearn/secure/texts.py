@@ -71,13 +71,20 @@ def _plain(value: Any, blob: list[bytes]) -> Any:
     if isinstance(value, bytes):
         blob.append(value)
         return len(value)
+    if isinstance(value, int | str):
+        return value
     if is_dataclass(value):
-        return [_plain(getattr(value, each.name), blob) for each in fields(value)]
+        return [_plain(getattr(value, name), blob) for name in _names(type(value))]
     if isinstance(value, Mapping):
         return [[key, _plain(value[key], blob)] for key in sorted(value)]
     if isinstance(value, tuple):
         return [_plain(each, blob) for each in value]
     return value
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 @cache

@@ -2,12 +2,12 @@
 
 The trial is a run of its own with the same data, model, codec and nodes, of a few nodes in each of two rounds. The
 bytes of its messages are measured, not modelled: a codec from outside is foretold like a built-in one. A round of the
-run costs as many such messages as it has nodes.
+run costs as many such messages as it has nodes. Only the number of nodes that lack an anchor is expected, not measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,7 +62,7 @@ class Foretold:
     parameters
         Entries of the state.
     message_down, message_up
-        Bytes that a node is sent, and sends, in a round after the first.
+        Bytes that a node is sent, and sends, in a round after the first; with the expected share of an anchor.
     bytes_down, bytes_up
         Of the whole run, evaluations on nodes included; queries, answers and notices are not.
     bits_down, bits_up
@@ -104,21 +104,17 @@ def foretell(config: RunConfig, run: Run) -> Foretold:
     """
     if config.training.baseline != NONE:
         raise SettingError("training.baseline", config.training.baseline, "a baseline of a federation sends nothing")
-    if load_anchor(config.compression) is not None:
-        raise SettingError(
-            "compression.downlink", config.compression.downlink,
-            "what a node is sent depends on whether it has the anchor; the first line of a run says what to expect",
-        )  # fmt: skip
     with TemporaryDirectory(prefix="fedlearn-plan-") as place:
         folder = run(_tried(config, Path(place) / "trial"))
         summary = folder.read_summary()
-        rows = _rows_of(folder)
+        anchor = _anchor_size(config, folder)
+        rows = _rows_of(folder, anchor)
     if not summary.get("parameters"):
         raise UsageError(
             f"model.name = {config.model.name!r}: its state grows from round to round with what nodes find in their "
             "data, so that its bytes are not known before: run one round"
         )
-    return _of_rows(config, rows, summary)
+    return _of_rows(config, rows, summary, anchor)
 
 
 def _tried(config: RunConfig, out: Path) -> RunConfig:
@@ -147,21 +143,34 @@ def _measures_on_nodes(config: RunConfig) -> bool:
     return config.evaluation.where == "nodes" or bool(config.evaluation.nodes)
 
 
-def _rows_of(folder: RunFolder) -> list[dict[str, float]]:
+def _anchor_size(config: RunConfig, folder: RunFolder) -> int:
+    """Return the bytes that an anchor adds to a message; 0 where there are no anchors."""
+    from fedlearn.runs.names import MODEL
+    from fedlearn.runs.state_files import unpack_state
+    from fedlearn.wire.downlink import anchor_size
+
+    how = load_anchor(config.compression)
+    return 0 if how is None else anchor_size(how, unpack_state((folder.path / MODEL).read_bytes()))
+
+
+def _rows_of(folder: RunFolder, anchor: int) -> list[dict[str, float]]:
+    """Return the rounds of a trial, without the bytes of the anchors that were sent in them."""
     from fedlearn.report.rows import read_rows
     from fedlearn.runs.names import TABLE
 
     problems: list[str] = []
-    return [{name: value or 0.0 for name, value in row.items()} for row in read_rows(folder.path / TABLE, problems)]
+    rows = [{name: value or 0.0 for name, value in row.items()} for row in read_rows(folder.path / TABLE, problems)]
+    return [row | {"bytes_down": row["bytes_down"] - anchor * row.get("anchors_sent", 0.0)} for row in rows]
 
 
-def _of_rows(config: RunConfig, rows: list[dict[str, float]], summary: dict[str, Any]) -> Foretold:
+def _of_rows(config: RunConfig, rows: list[dict[str, float]], summary: dict[str, Any], anchor: int) -> Foretold:
     """Return the numbers of a run by the rounds of its trial: the first, one that is like all others, one evaluated."""
     first, usual = rows[0], rows[min(1, len(rows) - 1)]
     down, up = (_each(usual, name) for name in ("bytes_down", "bytes_up"))
     down_first, up_first = (_each(first, name) for name in ("bytes_down", "bytes_up"))
     total, measured = config.rounds.total, 0.0
     nodes, reports = config.largest_cohort, config.goal_count
+    shares = [nodes / config.clients] * total
     if _measures_on_nodes(config) and len(rows) > 2:
         beside = max(rows[-1]["bytes_down"] - down * rows[-1]["cohort"], 0.0)
         scale = nodes / rows[-1]["cohort"] if config.evaluation.where == "nodes" else 1.0
@@ -171,6 +180,10 @@ def _of_rows(config: RunConfig, rows: list[dict[str, float]], summary: dict[str,
     if config.rounds.schedule != "synchronous":  # a round is a commit, and the first one fills all nodes with work
         bytes_down, bytes_up = (first[name] + usual[name] * (total - 1) for name in ("bytes_down", "bytes_up"))
         nodes, down = round(usual["uploads"]), usual["bytes_down"] / max(usual["uploads"], 1.0)
+        shares = [min(row["cohort"] / config.clients, 1.0) for row in (first, *[usual] * (total - 1))]
+    anchors = _anchors_sent(config, shares)
+    bytes_down += anchor * anchors
+    down += anchor * anchors / max(nodes * total, 1)
     parameters = int(summary["parameters"])
     return Foretold(
         model=config.model.name,
@@ -186,6 +199,12 @@ def _of_rows(config: RunConfig, rows: list[dict[str, float]], summary: dict[str,
         bits_up=BITS * up / parameters,
         devices=_on_devices(config, down, up),
     )
+
+
+def _anchors_sent(config: RunConfig, shares: Sequence[float]) -> float:
+    """Return how many anchors all nodes are expected to be sent, by the share of the nodes in each round."""
+    how = load_anchor(config.compression)
+    return 0.0 if how is None else config.clients * how.sent_to_a_node(shares)
 
 
 def _each(row: dict[str, float], name: str) -> float:

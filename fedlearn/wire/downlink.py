@@ -12,7 +12,7 @@ from fedlearn import flower
 from fedlearn.compression import Anchor, Codec, Payload, anchor_codec, load_anchor, load_downlink
 from fedlearn.compression.anchor import corrected, name_of, number_in
 from fedlearn.config import RunConfig
-from fedlearn.wire.arrays import unpack_arrays
+from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 from fedlearn.wire.messages import read_state
 from fedlearn.wire.records import ANCHOR, DOWNLINK, config_in, state_record
 from fedlearn.words.errors import Refused
@@ -114,6 +114,12 @@ def name_anchor(content: RecordDict, name: str, record: ArrayRecord | None) -> N
     flower.filled(content, {DOWNLINK: flower.filled(ConfigRecord(), {"anchor": name})})
     if record is not None:
         flower.filled(content, {ANCHOR: record})
+
+
+def anchor_size(anchor: Anchor, state: State) -> int:
+    """Return the bytes that an anchor adds to the message that brings it."""
+    payload = anchor_codec(anchor).encode(state, seed=0)
+    return flower.size_in_bytes(ANCHOR, pack_arrays(payload))
 
 
 def read_anchor_name(content: RecordDict) -> str:

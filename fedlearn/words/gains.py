@@ -43,13 +43,13 @@ class Gains:
     def metrics(self) -> tuple[Metric, ...]:
         """The columns of `of`: mean, mean of the worst tenth, share of nodes that lose, nodes, fewest examples."""
         name, title, unit = self.metric.name, self.metric.title, self.metric.unit
-        over = "over training alone"
+        over, counted = "over training alone", Metric("count", low=0, is_result=True, is_count=True)
         return (
             Metric(f"{name}_gain", f"gain of {title}", "up", unit=unit, note=f"{over}, mean of nodes", is_result=True),
             Metric(f"{name}_gain_worst", f"gain of {title}, worst tenth", "up", unit=unit, note=over, is_result=True),
             Metric(f"{name}_losing", "share of nodes that lose", "down", note=f"by {title}", low=0, is_result=True),
-            Metric(f"{name}_compared", "nodes compared", note="with themselves alone", low=0, is_result=True),
-            Metric(f"{name}_support", "fewest test examples", note="of a node compared", low=0, is_result=True),
+            replace(counted, name=f"{name}_compared", title="nodes compared", note="with themselves alone"),
+            replace(counted, name=f"{name}_support", title="fewest test examples", note="of a node compared"),
         )
 
     def gain(self, node: Compared) -> float:
@@ -65,6 +65,10 @@ class Gains:
         worst = gains[: -(-len(gains) // 10)].mean()
         numbers = (round(float(gains.mean()), 12), float(worst), float((gains < 0).mean()), len(nodes))
         return dict(zip(names, (*numbers, min(node.examples for node in nodes)), strict=True))
+
+
+NOT_ASKED = "not measured: --beside alone says it, for at most twice the training"
+"""The sentence of a result whose nodes have test examples, and no model alone to compare theirs with."""
 
 
 def beside(metric: Metric, kind: str) -> Metric:

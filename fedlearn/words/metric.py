@@ -51,6 +51,8 @@ class Metric:
         Whether it is a result of the run although nodes measure it and not the evaluation.
     is_score
         Whether it is measured on all outputs of a set at once, as AUROC; a set on which it is not defined lacks it.
+    is_count
+        Whether it counts things, as nodes: whole numbers are written without a point.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Metric:
     high: float | None = None
     is_result: bool = False
     is_score: bool = False
+    is_count: bool = False
 
     def __post_init__(self) -> None:
         """Fill in the title; raise ValueError for a headline that cannot be ranked."""
@@ -141,11 +144,12 @@ def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
     >>> [metric.name for metric in virtual_time(["fast"])][2:]
     ['virtual_training_seconds', 'reports_fast']
     """
+    of_group = Metric(REPORTS_OF, "reports that count, devices", low=0, is_count=True)
     return (
         VIRTUAL_SECONDS,
         Metric("virtual_selection_seconds", "selection in virtual time", "down", unit="s", low=0),
         Metric("virtual_training_seconds", "training in virtual time", "down", unit="s", low=0),
-        *(Metric(f"{REPORTS_OF}{group}", f"reports that count, devices: {group}", low=0) for group in groups),
+        *(replace(of_group, name=f"{REPORTS_OF}{group}", title=f"{of_group.title}: {group}") for group in groups),
     )
 
 
@@ -158,7 +162,7 @@ def is_of_devices(name: str) -> bool:
     return name.startswith(REPORTS_OF) or name in {metric.name for metric in virtual_time(())}
 
 
-ANCHORS_SENT = Metric("anchors_sent", "nodes that were sent the anchor", note="the others had it", low=0)
+ANCHORS_SENT = Metric("anchors_sent", "nodes that were sent the anchor", note="the others had it", low=0, is_count=True)
 DOWNLINK_ERROR = Metric(
     "downlink_error", "error of the state on its way down", better="down", low=0,
     note="L2 norm of what nodes decode less the exact state, by that of the exact state",
@@ -167,5 +171,5 @@ DOWNLINK_ERROR = Metric(
 
 STALE = "commits between a state and its report"
 STALENESS_MEAN = Metric("staleness_mean", "mean staleness", note=STALE, low=0)
-STALENESS_LARGEST = Metric("staleness_largest", "largest staleness", note=STALE, low=0)
+STALENESS_LARGEST = Metric("staleness_largest", "largest staleness", note=STALE, low=0, is_count=True)
 """Measured in asynchronous runs, over the reports that were counted."""

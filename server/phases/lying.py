@@ -21,8 +21,8 @@ from fedlearn.words.errors import Refused, RunFailed
 from fedlearn.words.seeding import rng_for
 from fedlearn.words.state import Entries, Sends, State, Update
 from server.attempt import Reporting
-from server.gate import NOTHING, norm_of
 from server.limits import Limits
+from server.norms import NOTHING, norm_of
 from server.run import ServerRun
 from strategies.collected import Collected
 from strategies.robust.geometry import Changes
@@ -92,10 +92,8 @@ def _dense(changes: Changes) -> Float64:
     for name in _floats(changes.state):
         for _, values in changes.columns(name):
             sent = ~np.isnan(values)
-            if not sent.all():
-                sums, counts = np.where(sent, values, 0.0).sum(axis=0), sent.sum(axis=0)
-                values = np.where(sent, values, sums / np.maximum(counts, 1))
-            blocks.append(values)
+            sums, counts = np.where(sent, values, 0.0).sum(axis=0), sent.sum(axis=0)
+            blocks.append(np.where(sent, values, sums / np.maximum(counts, 1)))
     return np.concatenate(blocks, axis=1)
 
 

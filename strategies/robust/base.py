@@ -8,13 +8,14 @@ from typing import Annotated, ClassVar, Protocol
 
 import numpy as np
 from pydantic import Field
+from threadpoolctl import threadpool_limits
 
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 from strategies.masked_mean import Float64
-from strategies.robust.geometry import Changes, combined, stepped
+from strategies.robust.geometry import Changes, WeightedMean, stepped
 from strategies.robust.mixing import nearest_means
 
 Attackers = Annotated[int, Field(ge=0)]
@@ -81,7 +82,8 @@ class Defence(RoundStrategy[Collected]):
         updates = [update for _, update in turn.total.updates]
         if len(updates) < self.fewest_reports:
             return Step(turn.state)
-        return self.after(Changes(turn.state, updates, turn.sends))
+        with threadpool_limits(1):  # with more threads other bytes
+            return self.after(Changes(turn.state, updates, turn.sends))
 
     @abstractmethod
     def after(self, changes: Changes) -> Step:
@@ -91,16 +93,25 @@ class Defence(RoundStrategy[Collected]):
 def change_by(changes: Changes, rule: Callable[[Float64], Float64]) -> dict[str, Float64]:
     """Return the flat change that a rule makes of each parameter's columns, a block at a time; NaN is no change."""
     found = {}
-    for name, array in changes.state.items():
-        found[name] = np.full(array.size, np.nan)
-        for block, values in changes.columns(name):
-            found[name][block] = rule(values)
+    with threadpool_limits(1):
+        for name, array in changes.state.items():
+            found[name] = np.full(array.size, np.nan)
+            for block, values in changes.columns(name):
+                found[name][block] = rule(values)
     return found
 
 
 def by_columns(changes: Changes, rule: Callable[[Float64], Float64]) -> State:
     """Return the state after the change that a rule makes of each block of columns; NaN keeps the old value."""
-    return {name: stepped(changes.state[name], change) for name, change in change_by(changes, rule).items()}
+    after = {}
+    with threadpool_limits(1):
+        for name, array in changes.state.items():
+            flat = array.reshape(-1)
+            moved = np.empty_like(flat)
+            for block, values in changes.columns(name):
+                moved[block] = stepped(flat[block], rule(values))
+            after[name] = moved.reshape(array.shape)
+    return after
 
 
 class Combination(Defence):
@@ -112,7 +123,7 @@ class Combination(Defence):
         mixing = nearest_means(gram, self.attackers) if self.mixing else np.eye(len(changes))
         weights = self.weights(mixing @ gram @ mixing.T) @ mixing
         weighing = np.flatnonzero(weights)
-        state = by_columns(changes.of(weighing), lambda values: combined(values, weights[weighing]))
+        state = by_columns(changes.of(weighing), WeightedMean(weights[weighing]))
         return Step(state, left_out=np.flatnonzero(weights == 0).tolist())
 
     @abstractmethod

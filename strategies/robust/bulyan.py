@@ -7,21 +7,31 @@ Source: El Mhamdi, Guerraoui, Rouault 2018, "The hidden vulnerability of distrib
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strategies.base import Step
 from strategies.masked_mean import Float64
 from strategies.robust.base import Defence, by_columns
 from strategies.robust.geometry import Changes, medians
-from strategies.robust.krum import scores
+from strategies.robust.krum import distances_to_others, nearest_sums
 from strategies.robust.mixing import mixed, nearest_means
+
+Counts = NDArray[np.intp]
 
 
 def selected(gram: Float64, attackers: int) -> list[int]:
     """Return theta = n - 2 f places: again and again the one that Krum takes of those that are left."""
-    left, chosen = list(range(len(gram))), list[int]()
+    distances = distances_to_others(gram)
+    order = np.argsort(distances, axis=1, kind="stable")
+    ascending = np.take_along_axis(distances, order, axis=1)
+    left, chosen = np.arange(len(gram)), list[int]()
     while len(chosen) < len(gram) - 2 * attackers:
-        best = int(np.argmin(scores(gram[np.ix_(left, left)], attackers)))
-        chosen.append(left.pop(best))
+        best = int(np.argmin(nearest_sums(ascending, attackers)))
+        chosen.append(int(left[best]))
+        stays = np.delete(order, best, axis=0) != left[best]
+        left, shape = np.delete(left, best), (len(left) - 1, len(left) - 1)
+        order = np.delete(order, best, axis=0)[stays].reshape(shape)
+        ascending = np.delete(ascending, best, axis=0)[stays].reshape(shape)
     return sorted(chosen)
 
 
@@ -33,15 +43,38 @@ def around_median(values: Float64, attackers: int) -> Float64:
     """
     count = np.count_nonzero(~np.isnan(values), axis=0)
     enough = count > 2 * attackers
-    columns = np.sort(values[:, enough], axis=0)  # NaN comes last
-    count = count[enough]
-    away = np.abs(columns - medians(columns, count))
-    order = np.argsort(away, axis=0, kind="stable")
-    kept = np.arange(len(columns))[:, np.newaxis] < count - 2 * attackers
     means = np.full(values.shape[1], np.nan)
-    nearest = np.take_along_axis(columns, order, axis=0)
-    means[enough] = np.sum(nearest, axis=0, where=kept) / (count - 2 * attackers)
+    if enough.any():
+        columns = np.sort(values[:, enough], axis=0)  # NaN comes last
+        means[enough] = _nearest_mean(columns, count[enough], count[enough] - 2 * attackers)
     return means
+
+
+def _nearest_mean(columns: Float64, count: Counts, kept: Counts) -> Float64:
+    """Return the mean of each column's values that are nearest to its median; of two as near the lower is nearer.
+
+    The nearest ones are found from the middle of an ascending column outwards.
+
+    Parameters
+    ----------
+    columns
+        (nodes, entries), each column ascending, its first ``count`` rows hold what was sent.
+    kept
+        (entries,): how many of the values are averaged, from 1 to ``count``.
+    """
+    flat, middle = columns.T.reshape(-1), medians(columns, count)
+    first = np.arange(len(count)) * len(columns)
+    last = first + count - 1
+    above = first + count // 2
+    below = above - 1
+    total = np.zeros(len(count))
+    for step in range(kept.max()):
+        low, high = flat.take(np.maximum(below, first)), flat.take(np.minimum(above, last))
+        is_low = (below >= first) & ((above > last) | (middle - low <= high - middle))
+        total += np.where(step < kept, np.where(is_low, low, high), 0.0)
+        below -= is_low
+        above += ~is_low
+    return total / kept
 
 
 class Bulyan(Defence):

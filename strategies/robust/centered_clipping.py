@@ -17,7 +17,7 @@ from fedlearn.words.state import Array, Sends, dense_update
 from strategies.base import Step
 from strategies.masked_mean import Float64
 from strategies.robust.base import Attackers, Defence, change_by
-from strategies.robust.geometry import Changes, combined, distances_to, stepped
+from strategies.robust.geometry import Changes, WeightedMean, distances_to, stepped
 
 
 def clipped_weights(gram: Float64, *, radius: float, iterations: int) -> Float64:
@@ -47,9 +47,9 @@ def clipped_weights(gram: Float64, *, radius: float, iterations: int) -> Float64
     return weights
 
 
-def _of_sent(values: Float64, weights: Float64) -> Float64:
-    """Return the combination of each column, whose last row is the center; NaN where no node sent the entry."""
-    return np.where(np.isnan(values[:-1]).all(axis=0), np.nan, combined(values, weights))
+def _of_sent(values: Float64, mean: WeightedMean) -> Float64:
+    """Return the mean of each column, whose last row is the center; NaN where no node sent the entry."""
+    return np.where(np.isnan(values[:-1]).all(axis=0), np.nan, mean(values))
 
 
 class CenteredClipping(Defence):
@@ -92,7 +92,8 @@ class CenteredClipping(Defence):
         held = {name: array + center[name] for name, array in old.items()} if changes.sends is Sends.WEIGHTS else center
         around = Changes(old, [*changes.updates, dense_update(held)], changes.sends)
         weights = clipped_weights(around.gram(), radius=self.radius, iterations=self.iterations)
-        moved = change_by(around, lambda values: _of_sent(values, weights))
+        mean = WeightedMean(weights)
+        moved = change_by(around, lambda values: _of_sent(values, mean))
         for name, change in moved.items():
             kept = center[name].reshape(-1)
             self.center[name] = np.where(np.isnan(change), kept, change).reshape(old[name].shape)

@@ -17,7 +17,7 @@ from strategies.base import Step, Turn
 from strategies.collected import Collected
 from strategies.masked_mean import Float64
 from strategies.robust.base import Attackers, Defence, by_columns
-from strategies.robust.geometry import Changes, combined
+from strategies.robust.geometry import Changes, WeightedMean
 
 
 def trusted(gram: Float64) -> tuple[Float64, Float64]:
@@ -82,7 +82,8 @@ class FLTrust(Defence):
             own = {name: difference(array, turn.state[name]) for name, array in own.items()}
         changes = Changes(turn.state, updates, turn.sends)
         trust, factors = trusted(Changes(turn.state, [*updates, dense_update(own)], turn.sends).gram())
-        state = by_columns(changes, lambda values: combined(values * factors[:, np.newaxis], trust))
+        mean = WeightedMean(trust)
+        state = by_columns(changes, lambda values: mean(values * factors[:, np.newaxis]))
         kept = {name: array for name, array in turn.state.items() if array.dtype.kind != "f"}
         return Step({**state, **kept}, left_out=np.flatnonzero(trust == 0).tolist())
 

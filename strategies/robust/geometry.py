@@ -21,6 +21,7 @@ from fedlearn.words.state import Array, Entries, Sends, State, Update
 from strategies.masked_mean import Float64
 
 COLUMNS = 4_096  # entries looked at together: of 100 nodes they fit a processor's cache
+APART = 8  # unused entries after each row: else the rows of one column are a power of two apart, and share a cache line
 
 
 class Changes:
@@ -49,15 +50,29 @@ class Changes:
         """Return the number of nodes."""
         return len(self.updates)
 
+    def sent(self, name: str) -> list[Entries | None]:
+        """Return what each node sent of a parameter; None of a node that sent nothing of it."""
+        return [update.get(name) for update in self.updates]
+
+    def blocks(self, name: str) -> Iterator[tuple[slice, Float64]]:
+        """Yield flat positions of a parameter, and what each node sent there: (nodes, entries), NaN for null.
+
+        The array is used again for the next positions.
+        """
+        rows, size = self.sent(name), self.state[name].size
+        whole = np.empty((len(rows), COLUMNS + APART))
+        for start in range(0, size, COLUMNS):
+            block = slice(start, min(start + COLUMNS, size))
+            values = whole[:, : block.stop - block.start]
+            _stack(rows, block, values)
+            yield block, values
+
     def columns(self, name: str) -> Iterator[tuple[slice, Float64]]:
-        """Yield flat positions of a parameter, and what each node changed there: (nodes, entries), NaN for null."""
+        """Yield flat positions of a parameter, and what each node changed there, in the same way."""
         old = self.state[name].reshape(-1)
-        rows = [update.get(name) for update in self.updates]
-        for start in range(0, old.size, COLUMNS):
-            block = slice(start, min(start + COLUMNS, old.size))
-            values = _stacked(rows, block)
+        for block, values in self.blocks(name):
             if self.sends is Sends.WEIGHTS:
-                values -= old[block]
+                values -= old[block].astype(np.float64)
             yield block, values
 
     def gram(self) -> Float64:
@@ -69,20 +84,22 @@ class Changes:
                 if array.dtype.kind != "f":
                     continue
                 whole += array.size
+                drops = any(entries is None or entries.positions is not None for entries in self.sent(name))
                 for _, values in self.columns(name):
-                    sent = ~np.isnan(values)
-                    if sent.all():
-                        common += values.shape[1]
+                    product = None if drops else values @ values.T
+                    if product is None or np.isnan(product.diagonal()).any():
+                        null = np.isnan(values)
+                        values[null] = 0.0
+                        common += (sent := (~null).astype(np.float64)) @ sent.T
+                        product = values @ values.T
                     else:
-                        values[~sent] = 0.0
-                        common += (wide := sent.astype(np.float64)) @ wide.T
-                    products += values @ values.T
+                        common += values.shape[1]
+                    products += product
         return np.divide(products * whole, common, out=np.zeros_like(products), where=common > 0)
 
 
-def _stacked(rows: Sequence[Entries | None], block: slice) -> Float64:
-    """Return what each node sent of a block of entries, (nodes, entries); NaN for null."""
-    values = np.empty((len(rows), block.stop - block.start))
+def _stack(rows: Sequence[Entries | None], block: slice, values: Float64) -> None:
+    """Write what each node sent of a block of entries into (nodes, entries); NaN for null."""
     for row, entries in zip(values, rows, strict=True):
         if entries is None:
             row[:] = np.nan
@@ -92,7 +109,6 @@ def _stacked(rows: Sequence[Entries | None], block: slice) -> Float64:
             row[:] = np.nan
             first, last = np.searchsorted(positions, (block.start, block.stop))
             row[positions[first:last] - block.start] = entries.values[first:last]
-    return values
 
 
 def squared_distances(gram: Float64) -> Float64:
@@ -118,17 +134,30 @@ def distances_to(gram: Float64, weights: Float64) -> Float64:
     return np.sqrt(np.maximum(squares, 0.0))
 
 
-def combined(values: Float64, weights: Float64) -> Float64:
-    """Return the mean of each column over the nodes that sent it, by weight; NaN where those weigh nothing.
+class WeightedMean:
+    """The mean of each column over the nodes that sent it, by weight; NaN where those weigh nothing.
 
-    >>> combined(np.array([[1.0, np.nan], [4.0, np.nan]]), np.array([2.0, 1.0]))
+    >>> WeightedMean(np.array([2.0, 1.0]))(np.array([[1.0, np.nan], [4.0, np.nan]]))
     array([ 2., nan])
     """
-    sent = ~np.isnan(values)
-    weighed = weights @ sent
-    sums = weights @ np.where(sent, values, 0.0)
-    means: Float64 = np.divide(sums, weighed, out=np.full(values.shape[1], np.nan), where=weighed > 0)
-    return means
+
+    def __init__(self, weights: Float64) -> None:
+        self._weights = weights
+        self._of_all: dict[int, Float64] = {}  # by number of entries: what weighs where all nodes have sent
+
+    def __call__(self, values: Float64) -> Float64:
+        """Return the means of (nodes, entries)."""
+        sums, weighed = self._weights @ values, self._weight_of_all(values.shape[1])
+        if np.isnan(sums).any():
+            null = np.isnan(values)
+            sums, weighed = self._weights @ np.where(null, 0.0, values), self._weights @ ~null
+        means: Float64 = np.divide(sums, weighed, out=np.full(values.shape[1], np.nan), where=weighed > 0)
+        return means
+
+    def _weight_of_all(self, entries: int) -> Float64:
+        if entries not in self._of_all:
+            self._of_all[entries] = self._weights @ np.ones((len(self._weights), entries))
+        return self._of_all[entries]
 
 
 def medians(columns: Float64, count: NDArray[np.intp]) -> Float64:

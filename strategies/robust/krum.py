@@ -23,10 +23,20 @@ def scores(gram: Float64, attackers: int) -> Float64:
     >>> scores(points @ points.T, attackers=1)
     array([  4.,   4.,   4.,   4., 366.])
     """
+    return nearest_sums(np.sort(distances_to_others(gram), axis=1), attackers)
+
+
+def distances_to_others(gram: Float64) -> Float64:
+    """Return the squared distances of all pairs, shape (nodes, nodes); of a change to itself infinity."""
     distances = squared_distances(gram)
     np.fill_diagonal(distances, np.inf)
-    nearest = max(len(gram) - attackers - 2, 1)
-    total: Float64 = np.sort(distances, axis=1)[:, :nearest].sum(axis=1)
+    return distances
+
+
+def nearest_sums(ascending: Float64, attackers: int) -> Float64:
+    """Return the sum of each row's n - f - 2 lowest values, at least one, of n rows that ascend."""
+    nearest = max(len(ascending) - attackers - 2, 1)
+    total: Float64 = ascending[:, :nearest].sum(axis=1)
     return total
 
 

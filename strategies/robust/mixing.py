@@ -44,4 +44,4 @@ def mixed(values: Float64, matrix: Float64) -> Float64:
         whole: Float64 = matrix @ values
         return whole
     sums, weighed = matrix @ np.where(sent, values, 0.0), matrix @ sent
-    return np.divide(sums, weighed, out=np.full_like(values, np.nan), where=weighed > 0)
+    return np.divide(sums, weighed, out=np.full_like(sums, np.nan), where=weighed > 0)

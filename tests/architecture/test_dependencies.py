@@ -41,8 +41,12 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
 ELSEWHERE = {  # what we are measured beside, in environments of their own -> where it is imported
     "byzfl": ("experiments/others/defences_of_byzfl.py",),
     "fluke": ("experiments/speed/fluke_rounds.py", "experiments/others/quadratic.py"),
-    "opacus": ("experiments/private_networks/opacus_step.py",),
-    "pfl": ("experiments/speed/pfl_rounds.py", "experiments/others/quadratic.py"),
+    "opacus": tuple(f"experiments/private_networks/opacus_{part}.py" for part in ("step", "fedavg")),
+    "pfl": (
+        "experiments/speed/pfl_rounds.py",
+        "experiments/others/quadratic.py",
+        "experiments/private_networks/pfl_run.py",
+    ),
 }
 PLACES = {  # distribution of an extra -> where it may be imported
     **ELSEWHERE,

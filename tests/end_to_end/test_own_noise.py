@@ -1,196 +1,36 @@
-"""Nodes that add their own noise, whole or in shares: whole runs are replayed on neighbors, mistakes are planted.
-
-Neighbors: one node's change is what an attacker has chosen, or zeros; it adds its noise either way. Both runs get the
-same noisy answers. What noise is to hide may then differ by the claim at most, and all that is released must be the
-same to the last bit.
-"""
+"""Nodes that add their own noise, whole or in shares; `test_audited_nodes.py` replays such runs on neighbors."""
 
 from __future__ import annotations
 
-import csv
 import json
-import math
 import signal
-from collections import Counter
 
 import numpy as np
 import pytest
 
 import client.handlers.training
 import client.noised
-import fedlearn.privacy.own_noise
 import server.phases.quorum
 import server.phases.summing
+from client.audits.chosen import Chosen
 from fedlearn import flower
 from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.models.presets import settings_from
-from fedlearn.privacy import seeded_noise
-from fedlearn.privacy.accounts import GaussianRounds, epsilon_of
-from fedlearn.privacy.mechanisms.gaussian_share import share_deviation
 from fedlearn.privacy.own_noise import OwnNoise
 from fedlearn.words.errors import RunFailed, SettingError
 from server.node_privacy import NOISE, NodePrivacy
-from tests.end_to_end.hostile_changes import FAR, HOSTILE
 from tests.end_to_end.vanishing import Killed, Remote, Vanishing
 
 LOCAL = {
-    "model.name": "odd_nodes:model", "data.dataset": "digits", "clients": 6, "rounds.cohort": 0, "rounds.total": 3,
+    "model.name": "client.audits.chosen:model", "data.dataset": "digits", "clients": 6, "rounds.cohort": 0,
+    "rounds.total": 3,
     "privacy.protects": "nodes", "privacy.trust": "local", "privacy.epsilon": 4.0, "privacy.delta": 1e-5,
     "privacy.clip": 0.5, "rounds.max_attempts": 2, "rounds.backoff": 0.0, "rounds.quorum": 0.5,
 }  # fmt: skip
 SHARED = {**LOCAL, "privacy.trust": "distributed", "rounds.minimum_ready": 1.0, "secure.dropouts": 0.2}
 BOTH = pytest.mark.parametrize("settings", [LOCAL, SHARED], ids=["local", "distributed"])
-RELEASED = ("epsilon", "size", "epsilon_counts_in")  # columns of metrics.csv
-ATTACKER, ZEROS = 2, {"scale": 0.0, "weight": 0.0, "bias": 0.0}
-NO_NUMBERS = ("beyond float32", "no number")  # in the node's own arrays: such a change counts as none
-
-
-def released(run):
-    with (run.folder / "metrics.csv").open() as file:
-        rows = [[row[name] for name in RELEASED] for row in csv.DictReader(file)]
-    said = {name: run.summary[name] for name in ("epsilon", "noise_multiplier", "protects", "size", "best_round")}
-    return run.sha, rows, said
-
-
-class Audit:
-    """Replays a run on neighbors: what the attacker's node has lost as a share of the claim, infinite if all."""
-
-    def __init__(self, execute, monkeypatch, settings, absent=frozenset()):
-        self._execute, self._patch, self._settings, self._absent = execute, monkeypatch, settings, absent
-
-    def share(self, change):
-        run, sent = self._run(change)
-        again, others = self._run(ZEROS, sent)
-        if released(run) != released(again):
-            return math.inf, "the noisy answers are the same, and what is released differs"
-        noises = [
-            np.subtract(answer, values, dtype=np.float64).round(9).tobytes() for values, _, answer in sent.values()
-        ]
-        if len({*noises}) < len(noises):
-            return math.inf, "noise was used again"
-        came = Counter(round_number for round_number, _ in sent)
-        lost = 0.0
-        for (round_number, node), (values, asked, _) in sent.items():
-            if node == ATTACKER:
-                apart = np.linalg.norm(np.subtract(values, others[round_number, node][0], dtype=np.float64))
-                lost += (apart / self._hiding(asked, came[round_number])) ** 2
-        epsilon = epsilon_of([GaussianRounds(lost**-0.5, 1)], delta=1e-5) if lost else 0.0
-        return epsilon / run.summary["epsilon"], ""
-
-    @staticmethod
-    def _hiding(asked, reports):
-        """Return the deviation of all the noise that hides a report, in the unit of its values."""
-        if "shares" not in asked:
-            return asked["clip"] * asked["noise_multiplier"]
-        return share_deviation(asked["sensitivity"], asked["noise_multiplier"], asked["shares"]) * math.sqrt(reports)
-
-    def _run(self, change, answers=None):
-        """Return a run, and (round, node) -> what its mechanism was asked, how, and the answer."""
-        sent, here = {}, []
-        honest = client.handlers.training.noised
-
-        def watched(config, state, task, fit):
-            here[:] = [(task.round_number, task.partition_id)]
-            return honest(config, state, task, fit)
-
-        def asking(exact):
-            def asked(values, **how):
-                answer = exact(values, **how) if answers is None else answers[here[0]][2]
-                sent[here[0]] = (np.array(values), how, answer)
-                return answer
-
-            return asked
-
-        import odd_nodes  # whose folder is on the path while tests run
-
-        with self._patch.context() as patch:
-            patch.setattr(odd_nodes, "ABSENT", self._absent)
-            patch.setattr(odd_nodes, "CHANGES", {(ATTACKER, each): change for each in (1, 2, 3)})
-            patch.setattr(client.handlers.training, "noised", watched)
-            for name in ("gaussian", "gaussian_share"):
-                exact = getattr(fedlearn.privacy.own_noise, name)
-                patch.setattr(fedlearn.privacy.own_noise, name, asking(exact))
-            return self._execute(self._settings, engine="inline"), sent
-
-
-QUICK = ("far in the parameter without a dimension", "half of a share", "local clip forgotten")  # the others are slow
-
-
-def quick_or_slow(names):
-    return [pytest.param(each, marks=() if each in QUICK else pytest.mark.long) for each in names]
-
-
-@BOTH
-@pytest.mark.parametrize("change", quick_or_slow(HOSTILE))
-def test_whatever_a_node_has_learned_it_loses_the_claim_at_most(execute, monkeypatch, settings, change):
-    share, why = Audit(execute, monkeypatch, settings).share(HOSTILE[change])
-    assert not why and share <= 1 + 1e-6
-    assert share == 0.0 if change in NO_NUMBERS else share > 0.5
-    if settings is LOCAL and change.startswith("far"):  # its account is tight
-        assert share > 0.999
-
-
-@pytest.mark.long
-def test_with_the_fewest_reports_of_a_sum_the_account_is_tight(execute, monkeypatch):
-    settings = {**SHARED, "rounds.quorum": 0.6}  # four of six, and four come
-    share, why = Audit(execute, monkeypatch, settings, {4, 5}).share(FAR)
-    assert not why and 0.999 < share <= 1 + 1e-6
-    more, _ = Audit(execute, monkeypatch, settings).share(FAR)
-    assert more < 0.9  # all six: their further noise
-
-
-def halved(honest):
-    def added(self, change, noise):
-        less = OwnNoise(4.0, 1e-5, self.clip, 3, self.shares, self.reach, given=self.multiplier / 2)
-        return honest(less, change, noise)
-
-    return added
-
-
-def unclipped(values, *, clip, reach):
-    return np.rint(np.asarray(values) * 3 * reach / max(np.linalg.norm(values), clip)).astype(np.int64)
-
-
-def of_one_round(config, task):
-    return seeded_noise(task.partition_id)
-
-
-def a_round_less(self, rounds):
-    return HONEST(self, max(rounds - 1, 1))
-
-
-HONEST = OwnNoise.spent_after
-MISTAKES = {
-    "half of a share": (
-        SHARED,
-        "fedlearn.privacy.own_noise:OwnNoise.share_added_to",
-        halved(OwnNoise.share_added_to),
-        "",
-    ),
-    "half of the local noise": (LOCAL, "fedlearn.privacy.own_noise:OwnNoise.added_to", halved(OwnNoise.added_to), ""),
-    "clip forgotten": (SHARED, "fedlearn.privacy.own_noise:whole_steps", unclipped, ""),
-    "local clip forgotten": (LOCAL, "client.noised:clipped", lambda change, clip: dict(change), ""),
-    "noise used again": (SHARED, "client.noised:noise_of", of_one_round, "used again"),
-    "local noise used again": (LOCAL, "client.noised:noise_of", of_one_round, "used again"),
-    "a round forgotten": (LOCAL, "fedlearn.privacy.own_noise:OwnNoise.spent_after", a_round_less, ""),
-    "shares of nodes that do not come": (SHARED, "fedlearn.privacy.own_noise:honest_shares", lambda config: 6, ""),
-}
-
-
-@pytest.mark.parametrize("mistake", quick_or_slow(MISTAKES))
-def test_planted_mistakes_are_found(execute, monkeypatch, mistake):
-    settings, where, planted, word = MISTAKES[mistake]
-    absent = {4, 5} if "do not come" in mistake else frozenset()
-    owner, names = __import__(where.partition(":")[0], fromlist=["*"]), where.partition(":")[2].split(".")
-    for name in names[:-1]:
-        owner = getattr(owner, name)
-    monkeypatch.setattr(owner, names[-1], planted)
-    if "local clip" in mistake:
-        monkeypatch.setattr("server.gate._longest", lambda config, layout: math.inf)
-    share, why = Audit(execute, monkeypatch, settings, absent).share(FAR)
-    assert share > 1.01 and word in why, (share, why)
 
 
 @pytest.mark.parametrize(
@@ -203,10 +43,8 @@ def test_the_same_bytes_on_all_engines(execute, undisturbed, settings):
 
 
 def test_masks_change_no_byte_and_a_lost_node_spoils_nothing(execute, undisturbed, monkeypatch):
-    import odd_nodes
-
     assert execute({**SHARED, "secure.sums": "unmasked"}, engine="inline").sha == undisturbed(SHARED).sha
-    monkeypatch.setattr(odd_nodes, "ABSENT", {5})  # its keys came, and its report does not
+    monkeypatch.setattr(Chosen, "absent", {5})  # its keys came, and its report does not
     masked = execute(SHARED, engine="inline")
     assert masked.summary["secure"] == {"asked": 3, "skipped": 0, "fewest": 5, "own_keys": False}
     assert execute({**SHARED, "secure.sums": "unmasked"}, engine="inline").sha == masked.sha
@@ -263,9 +101,7 @@ def test_an_attempt_that_is_made_again_has_the_same_noise(tmp_path, monkeypatch)
 
 
 def test_a_sum_of_fewer_shares_is_never_unmasked(execute, monkeypatch):
-    import odd_nodes
-
-    monkeypatch.setattr(odd_nodes, "ABSENT", {4, 5})
+    monkeypatch.setattr(Chosen, "absent", {4, 5})
     settings = {**SHARED, "rounds.quorum": 0.8}
     with pytest.raises(RunFailed, match="4 of 6 nodes reported, quorum is 5"):
         execute(settings, engine="inline")
@@ -350,7 +186,7 @@ def test_a_report_longer_than_noise_explains_is_refused(execute, monkeypatch):
         (SHARED, {"secure.weights": "coarse"}, "use 'uniform'"),
         (SHARED, {"secure.colluders": 3}, "no noise is left"),
         (SHARED, {"compression.codec": "quantize:8"}, "identity"),
-        (SHARED, {"client.mods": "odd_nodes:model"}, "use none|mods"),
+        (SHARED, {"client.mods": "client.audits.chosen:model"}, "use none|mods"),
         (SHARED, {"rounds.selector": "poisson", "rounds.cohort": 3}, "may be smaller|use 'uniform'"),
         (SHARED, {"secure.bits": 3}, "hide a change of 9 entries"),
         ({"model.name": "linear", "privacy.trust": "central"}, {}, "it is for privacy.protects"),

@@ -70,7 +70,7 @@ MUTANTS = (
            '("wrong-seed", found.get("seed"))'),
     Mutant("seal not broken", "server/gate.py", "        wire.check_seal(content)\n", ""),
     Mutant("any number of examples", "server/gate.py", "if not 1 <= num_examples <= self._most_examples:", "if False:"),
-    Mutant("NaN let in", "server/gate.py", "if not np.isfinite(entries.values[part]).all():", "if False:"),
+    Mutant("NaN let in", "server/norms.py", "if not np.isfinite(entries.values[part]).all():", "if False:"),
     Mutant("any parcel", "server/gate.py", "if came.keys() != self._parcels.keys():", "if False:"),
     Mutant("late ones not notified", "server/phases/reporting.py", 'TOLD = {Fate.LATE: "late", ', "TOLD = {"),
     Mutant("abandoned ones not notified", "server/committing.py", '    tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)\n', ""),

@@ -35,9 +35,9 @@ from fedlearn.words.errors import RunFailed
 from fedlearn.words.metric import virtual_time
 from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.words.state import State
-from server.app import with_columns
 from server.draws import Draws
 from server.exchange import Exchange
+from server.planned import with_columns
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of, rest_of
 from strategies import load_strategy

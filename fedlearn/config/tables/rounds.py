@@ -99,13 +99,14 @@ class EvaluationSettings(Settings):
             "0: none."
         ),
     )
-    beside: Names = Field(
+    beside: Annotated[Names, Flag("--beside", "WHAT", Panel.LEARNING)] = Field(
         default="",
         description=(
-            "What the nodes of evaluation.nodes measure beside the model that they use, on the same examples: global, "
-            "the state that all have; tuned, their model after evaluation.tune_epochs more passes over their examples; "
-            "alone, a model of each node's own that takes the same steps and learns nothing from others, which costs "
-            "training once more and says who gains."
+            "What the nodes of evaluation.nodes measure beside the model that they use, on the same examples: alone, a "
+            "model of each node's own that takes the same steps and learns nothing from others, which costs training "
+            "once more and says who gains; tuned, their model after evaluation.tune_epochs more passes over their "
+            "examples; global, the state that all have. All nodes measure, on a fifth of their examples, unless "
+            "evaluation.nodes and data.node_test_share are given."
         ),
     )
     tune_epochs: Annotated[int, Field(ge=1)] = Field(

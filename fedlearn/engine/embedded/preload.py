@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fedlearn.engine.embedded.forkserver import IMPORTS_PIPE
+from fedlearn.engine.later import put_off
 from fedlearn.engine.processes import importing, without
 
 DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")  # where one of them is, there may be a GPU
@@ -45,12 +46,11 @@ def has_driver() -> bool:
 
 
 with importing():
-    with without("httpx._main"):  # a command line, which imports other modules
-        import fedlearn.engine.embedded.tidying
-        import fedlearn.engine.embedded.worker
-
-    # What our client app needs: here once, with its pages shared, and not in each worker.
+    put_off()
+    # What a worker and our client app need: here once, with its pages shared, and not in each worker.
     import fedlearn.config.policy
+    import fedlearn.engine.embedded.tidying
+    import fedlearn.engine.embedded.worker
     import fedlearn.models.loaded
     import fedlearn.privacy.ledger
     import fedlearn.runs.ledgers  # noqa: F401

@@ -52,4 +52,5 @@ def _moved(way: ClippedSum, by: int, inputs: Tensor, targets: Tensor) -> Tensor:
     moved = torch.roll(inputs, by, 0)
     if inputs.ndim == 4:
         moved = moved.contiguous(memory_format=torch.channels_last)
-    return way(moved, torch.roll(targets, by, 0), torch.ones(way.places, dtype=torch.bool), clip=CLIP)
+    taken = torch.ones(way.places, dtype=torch.bool, device=moved.device)
+    return way(moved, torch.roll(targets, by, 0), taken, clip=CLIP)

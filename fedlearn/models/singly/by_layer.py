@@ -45,7 +45,7 @@ class ByLayer:
         wanted = [each for layer in called for each in layer.wanted]
         # Of places that are not taken the loss is not asked for: what they hold makes no difference.
         found = iter(torch.autograd.grad(losses, wanted, taken.to(losses.dtype), materialize_grads=True))
-        squares = torch.zeros(self.places, dtype=torch.float64)
+        squares = torch.zeros(self.places, dtype=torch.float64, device=taken.device)
         with torch.no_grad():
             for layer in called:
                 squares += layer.take(tuple(next(found) for _ in layer.wanted))

@@ -52,7 +52,8 @@ class ByTransform:
 def weighted(gradients: list[Tensor], taken: Tensor, *, clip: float) -> Tensor:
     """Return the clipped sum of the gradients of all places, each (K, ...): (P,) float64."""
     rows = [each.detach().reshape(len(taken), -1).double() for each in gradients]
-    squares = sum((each.square().sum(1) for each in rows), torch.zeros(len(taken), dtype=torch.float64))
+    none = torch.zeros(len(taken), dtype=torch.float64, device=taken.device)
+    squares = sum((each.square().sum(1) for each in rows), none)
     by, counted = factors(squares, taken, clip=clip)
     return torch.cat([by @ each.masked_fill_(~counted[:, None], 0.0) for each in rows])
 

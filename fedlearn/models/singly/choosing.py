@@ -44,7 +44,7 @@ def clipped_sum_of(model: TorchModel, expected: int) -> ClippedSum:
 
 def _is_right(way: Way, model: TorchModel) -> bool:
     inputs, targets = made_up(model, TRIED)
-    taken = torch.arange(TRIED) < TRIED - 1
+    taken = torch.arange(TRIED, device=model.device) < TRIED - 1
     model.module.eval()  # without dropout, which no two ways draw alike
     try:
         with torch.random.fork_rng(devices=[]):

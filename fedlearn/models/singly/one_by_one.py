@@ -26,15 +26,19 @@ class OneByOne:
 
     def __call__(self, inputs: Tensor, targets: Tensor, taken: Tensor, *, clip: float) -> Tensor:
         """See ClippedSum; an example on which the module raises an error adds nothing."""
-        parameters: list[Tensor] = list(self.model.parameters)
-        total = torch.zeros(sum(each.numel() for each in parameters), dtype=torch.float64)
+        numbers = sum(each.numel() for each in self.model.parameters)
+        total = torch.zeros(numbers, dtype=torch.float64, device=taken.device)
         for place in torch.nonzero(taken).flatten().tolist():
             one = slice(place, place + 1)
             try:
-                loss = self.model.objective.loss(self.model.outputs(inputs[one]), targets[one])
-                found = torch.autograd.grad(loss, parameters, materialize_grads=True)
+                found = self.gradient(inputs[one], targets[one])
             except Exception:  # it must not depend on an example whether a node fails
                 continue
-            dense = [each.to_dense() if each.is_sparse else each for each in found]
-            total += weighted([each[None] for each in dense], taken[one], clip=clip)
+            total += weighted([each[None] for each in found], taken[one], clip=clip)
         return total
+
+    def gradient(self, inputs: Tensor, targets: Tensor) -> list[Tensor]:
+        """Return the gradient of a batch of one example, of each parameter in the model's order."""
+        loss = self.model.objective.loss(self.model.outputs(inputs), targets)
+        found = torch.autograd.grad(loss, list(self.model.parameters), materialize_grads=True)
+        return [each.to_dense() if each.is_sparse else each for each in found]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 
 def delta_of(epsilon: float, mu: float) -> float:
@@ -27,6 +28,7 @@ def delta_of(epsilon: float, mu: float) -> float:
     return math.exp(first) * -math.expm1(min(epsilon + second - first, 0.0))
 
 
+@lru_cache(maxsize=4096)  # the ledgers of all nodes of a simulation ask the same, several times a round
 def epsilon_of_mu(mu: float, delta: float) -> float:
     """Return the smallest epsilon, rounded up, with which Gaussian noise of this mu is private at delta.
 

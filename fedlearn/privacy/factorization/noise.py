@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedlearn.privacy.factorization.banded import Banded, FloatArray
 from fedlearn.privacy.mechanisms import integers
 from fedlearn.privacy.mechanisms.gaussian import GRID_BITS, SUMMING
+from fedlearn.privacy.mechanisms.interception import interceptable
 from fedlearn.privacy.noise import Noise
 
 
@@ -100,6 +101,7 @@ class CorrelatedNoise:
         self.done += 1
         return drawn
 
+    @interceptable
     def added(self, values: ArrayLike, row: NDArray[np.int64]) -> FloatArray:
         """Return a sum, rounded to the grid, plus a row of noise; the sum's shape."""
         exact = np.asarray(values, np.float64)

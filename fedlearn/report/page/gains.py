@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from fedlearn.report.charts.nodes import gained
-from fedlearn.report.gains import compared
-from fedlearn.report.numbers import MeanSd, number
+from fedlearn.report.gains import compared, is_unasked
+from fedlearn.report.numbers import MeanSd, count, count_spread, number
 from fedlearn.report.page.figures import figure
 from fedlearn.report.points import Point
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
-from fedlearn.words.gains import Compared, Gains, beside
+from fedlearn.words.gains import NOT_ASKED, Compared, Gains, beside
 from fedlearn.words.metric import ALONE, BESIDE, GLOBAL, TUNED, Metric
 from fedlearn.words.spread import Spread
 
@@ -23,12 +23,17 @@ HOW = (
 )
 MODELS = {"": "used by the node", GLOBAL: "the state that all have", TUNED: "used, and tuned", ALONE: "alone"}
 HEADS = ("mean by examples", "mean, each node alike", "worst tenth", "deviation", "Jain index")
-SHORT = ("mean gain", "worst tenth", "share that lose", "nodes", "fewest test examples")
+COLUMNS = (
+    *(Column(title, title, number) for title in ("mean gain", "worst tenth", "share that lose")),
+    *(Column(title, title, count, spread_form=count_spread) for title in ("nodes", "fewest test examples")),
+)
+"""The columns of `Gains.of`, in its order."""
 
 
 def gains(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
-    """Return the section; empty where no node has measured anything beside its model."""
+    """Return the section; empty where no node has measured its model."""
     inside = _of_one(runs[0]) if len(runs) == 1 else _of_several(runs, points)
+    inside = inside or next((_not_asked(run) for run in runs if is_unasked(run)), "")
     return f"<h2>Who gains?</h2>{inside}" if inside else ""
 
 
@@ -41,11 +46,20 @@ def _of_one(run: StoredRun) -> str:
     return f"{_tiles(metric, list(nodes.values()))}{models}{figure(gained(nodes, metric)) if nodes else ''}"
 
 
+def _not_asked(run: StoredRun) -> str:
+    folder = escape(run.folder.name)
+    return (
+        f'<p class="note">It was {escape(NOT_ASKED)}. A simulation can still tell: <code>fedlearn simulate '
+        f"--config {folder}/settings.toml --baseline local --out {folder}-alone</code>, then <code>fedlearn report "
+        f"{folder} {folder}-alone</code>.</p>"
+    )
+
+
 def _tiles(metric: Metric, nodes: Sequence[Compared]) -> str:
     if not nodes:
         return ""
     values = Gains(metric).of(nodes).values()
-    cells = "".join(f"<div><dt>{t}</dt><dd>{_short(v)}</dd></div>" for t, v in zip(SHORT, values, strict=True))
+    cells = "".join(f"<div><dt>{c.title}</dt><dd>{c.text(v)}</dd></div>" for c, v in zip(COLUMNS, values, strict=True))
     return f'<div class="tiles small">{cells}</div><p class="note">{escape(_how(metric, nodes))}</p>'
 
 
@@ -71,7 +85,7 @@ def _models(run: StoredRun, metric: Metric) -> str:
 
 def _of_several(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
     rows = tuple(_rows(runs, points))
-    columns = (Column("run", "run", numeric=False), *(Column(title, title, _short) for title in SHORT))
+    columns = (Column("run", "run", numeric=False), *COLUMNS)
     about = "Gains over the same steps alone, on each node's own test examples; over seeds mean ± deviation."
     return f'<p class="note">{about}</p>{Table("gains", "who gains", columns, rows).as_html()}' if rows else ""
 
@@ -86,7 +100,3 @@ def _rows(runs: Sequence[StoredRun], points: Sequence[Point]) -> Iterator[tuple[
         if found:
             columns = zip(*(each.values() for each in found), strict=True)
             yield (point.label, *(MeanSd.of([float(value or 0) for value in column]) for column in columns))
-
-
-def _short(value: float | None) -> str:
-    return f"{value:.0f}" if value is not None and float(value).is_integer() and abs(value) > 1 else number(value)

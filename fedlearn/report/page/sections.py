@@ -12,7 +12,7 @@ from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.charts.learning import pareto
 from fedlearn.report.charts.rounds import all_reported, fates, phases
 from fedlearn.report.charts.skew import skew_of
-from fedlearn.report.numbers import bits_both_ways, number, ratio, seconds, size
+from fedlearn.report.numbers import bits_both_ways, ratio, seconds, size, text_of
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
 from fedlearn.report.page.account import account, few
@@ -163,8 +163,8 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
         note = metric.note
         if metric is metrics.headline:
             top, round_number = best(run, metric) or (None, 0)
-            note = f"best {number(top)} in round {round_number}"
-        tiles.append((metric.title, number(run.latest(metric.name)), note))
+            note = f"best {text_of(metric, top)} in round {round_number}"
+        tiles.append((metric.title, text_of(metric, run.latest(metric.name)), note))
     note = f"{ratio(compression_ratio(run) or 0)} smaller than plain" if is_compressed(run) else ""
     tiles.append(("uploaded", size(run.total("bytes_up")), note))
     tiles.append(("downloaded", size(run.total("bytes_down")), f"and {size(run.total('bytes_protocol'))} of protocol"))

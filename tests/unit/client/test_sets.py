@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client import policy
-from client.sets import remember_set, tells_of_one
+from client.sets import check_sets, remember_set, tells_of_one
 from fedlearn.config import RunConfig
+from fedlearn.privacy.ledger_lines import LedgerDamaged
+from fedlearn.runs.ledgers import names_in
 from fedlearn.words.errors import Refused
 from fedlearn.words.refusals import REFUSALS
 
@@ -59,6 +61,59 @@ def test_sets_of_which_no_two_differ_by_one_node_are_refused_once_they_tell_of_o
     remember_set(visit_of(tmp_path), third)
     with pytest.raises(Refused, match="tells-of-one"):  # (first + second - third - this) / 2 are the numbers of a
         remember_set(visit_of(tmp_path), keys("x", "y"))
+
+
+def remove_all(folder):
+    for file in ("patients.sets", "patients.sets-head"):
+        (folder / file).unlink()
+
+
+DAMAGES = {
+    "deleted": lambda folder: (folder / "patients.sets").unlink(),
+    "deleted with its head": remove_all,
+    "emptied": lambda folder: (folder / "patients.sets").write_bytes(b""),
+    "last line gone": lambda folder: cut(folder / "patients.sets", slice(0, -1)),
+    "first line gone": lambda folder: cut(folder / "patients.sets", slice(1, None)),
+    "head deleted": lambda folder: (folder / "patients.sets-head").unlink(),
+    "a digest changed": lambda folder: swap(folder / "patients.sets"),
+    "no sets": lambda folder: (folder / "patients.sets").write_bytes(b"[1]\n[2]\n"),
+}
+
+
+def cut(file, kept):
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[kept]))
+
+
+def swap(file):
+    lines = file.read_bytes()
+    place = lines.index(b'["') + 2
+    file.write_bytes(lines[:place] + (b"0" if lines[place : place + 1] != b"0" else b"1") + lines[place + 1 :])
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_node_that_has_lost_sets_is_not_ready_and_signs_nothing(tmp_path, damage):
+    remember_set(visit_of(tmp_path), keys("a", "b", "c", "d", "e"))
+    remember_set(visit_of(tmp_path), keys("a", "b", "c"))
+    check_sets(visit_of(tmp_path))
+    damage(tmp_path)
+    for look in (check_sets, lambda visit: remember_set(visit, keys("a", "b", "c", "d"))):
+        with pytest.raises(LedgerDamaged):
+            look(visit_of(tmp_path))
+
+
+def test_sets_are_no_ledger_and_a_ledger_is_no_sign_of_lost_sets(tmp_path):
+    (tmp_path / "patients.published").mkdir()
+    (tmp_path / "patients.published" / "answer").touch()
+    check_sets(visit_of(tmp_path))
+    remember_set(visit_of(tmp_path), keys("a", "b", "c"))
+    assert names_in(tmp_path) == ["patients"]
+
+
+def test_a_node_without_noise_to_lose_checks_nothing(tmp_path):
+    remember_set(visit_of(tmp_path), keys("a", "b", "c"))
+    remove_all(tmp_path)
+    check_sets(visit_of(tmp_path, model="dp-statistics"))
+    check_sets(visit_of(tmp_path, real=False))
 
 
 @pytest.mark.parametrize("changes", [{"model": "dp-statistics"}, {"real": False}])

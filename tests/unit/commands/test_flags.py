@@ -18,12 +18,13 @@ VALUES = {
     "training.lr": 0.25, "compression.codec": "drop", "compression.keep_ratio": 0.3,
     "compression.send": "update", "strategy.name": "median", "engine.name": "inline", "engine.workers": 2,
     "devices.name": "phones", "stop.target": "0.9", "stop.patience": 3, "training.baseline": "local",
-    "model.initial": "/another/run", "secure.sums": "unmasked",
+    "model.initial": "/another/run", "evaluation.beside": '["alone"]', "secure.sums": "unmasked",
     "attack.name": "zero", "attack.attackers": 0.4, "out": "/a/run",
 }  # fmt: skip
 
 IMPLIED = {
-    "privacy.protects": {"strategy.weighting": "uniform", "compression.send": "update", "privacy.trust": "central"}
+    "privacy.protects": {"strategy.weighting": "uniform", "compression.send": "update", "privacy.trust": "central"},
+    "evaluation.beside": {"evaluation.nodes": RunConfig().clients, "data.node_test_share": 0.2},
 }  # by a flag's value
 
 

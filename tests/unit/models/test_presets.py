@@ -35,6 +35,15 @@ def test_resolved_settings_are_read_back_as_they_are():
     assert config_from(to_flower(config)) == config
 
 
+def test_who_asks_what_nodes_have_alone_gets_all_nodes_and_examples_to_test_on():
+    config = settings_from({"evaluation.beside": "alone", "clients": 7})
+    assert (config.evaluation.nodes, config.data.node_test_share) == (7, 0.2)
+    given = settings_from({"evaluation.beside": "alone", "evaluation.nodes": 3, "data.node_test_share": 0.5})
+    assert (given.evaluation.nodes, given.data.node_test_share) == (3, 0.5)
+    natural = settings_from({"evaluation.beside": "alone", "data.partition": "natural"})
+    assert natural.data.node_test_share == 0  # the groups have test examples of their own
+
+
 def by_words(flat, defaults):
     raise KeyError("no such words")
 

@@ -18,10 +18,11 @@ from fedlearn.report.points import points_of
 from fedlearn.report.stored import read_run
 from fedlearn.report.writing import title_of, write_page, write_report
 from fedlearn.words.errors import UsageError
+from fedlearn.words.gains import Gains
 from fedlearn.words.metric import ACCURACY, LOSS, TRAIN_LOSS
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.spread import Spread
-from tests.unit.report.conftest import FIXED, rows_of, write_nodes
+from tests.unit.report.conftest import FIXED, STARTED, rows_of, write_nodes
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -407,5 +408,24 @@ def test_the_local_baseline_of_the_same_seed_is_what_others_are_compared_with(pa
     assert section.count("<tbody><tr>") == 1 and section.count("<tr>") == 2 and ">0.3000<" in section
 
 
-def test_without_anything_alone_nobody_is_said_to_gain(page_for, make_run):
-    assert not gains_in(page_for(with_alone(make_run(), [(0, 0.9, ""), (1, 0.6, "")])))
+def test_without_anything_alone_nobody_is_said_to_gain_and_the_flag_is_named(page_for, make_run):
+    unasked = with_alone(make_run("a", settings={"evaluation.nodes": 2}), [(0, 0.9, ""), (1, 0.6, "")])
+    section = gains_in(page_for(unasked))
+    assert "<dd>" not in section and "--beside alone" in section
+    assert "fedlearn simulate --config a/settings.toml --baseline local --out a-alone" in section
+
+
+@pytest.mark.parametrize("settings", [{}, {"evaluation.nodes": 2, "training.baseline": "local"}])
+def test_who_gains_is_no_question_without_tests_on_nodes_or_of_a_baseline(page_for, make_run, settings):
+    assert not gains_in(page_for(with_alone(make_run(settings=settings), [(0, 0.9, ""), (1, 0.6, "")])))
+
+
+def test_counts_on_tiles_and_in_tables_are_whole_numbers(page_for, make_run):
+    metrics = Metrics((), (ACCURACY, *Gains(ACCURACY).metrics)).to_plain()
+    rows = rows_of([0.5, 0.6], accuracy_compared=10.0, accuracy_support=43.0, accuracy_losing=0.3)
+    started = {**STARTED, "metrics": metrics}
+    said = page_for(make_run("a", rows=rows, started=started)).said
+    for words in ("nodes compared 10 ", "fewest test examples 43 ", "share of nodes that lose 0.3000"):
+        assert words in said
+    runs = page_for(make_run("b", rows=rows, started=started), make_run("c", rows=rows, started=started)).text
+    assert ">43</td>" in runs and ">43.0" not in runs

@@ -55,7 +55,7 @@ def rows_on_devices():
 def test_page_says_both_ways_and_bits(stored):
     page = "".join(sections_of([stored(started=KNOWN)], title="x", link=lambda run, name: name).values())
     assert "7.5 kB both ways" in page
-    assert "20.0000 bits a parameter up, 80.0000 down" in page
+    assert "20 bits a parameter up, 80 down" in page
 
 
 def test_two_runs_are_compared_by_the_total(make_run, capsys):

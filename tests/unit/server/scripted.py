@@ -22,8 +22,8 @@ from fedlearn.runs.log import EventLog
 from fedlearn.words.clock import ManualClock
 from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.words.seeding import report_seed
-from server.app import with_columns
 from server.exchange import Exchange
+from server.planned import with_columns
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of
 from strategies.fedavg import FedAvg

@@ -14,7 +14,8 @@ from fedlearn.plugging.registry import load_reference
 from fedlearn.words.errors import SettingError, UsageError
 from fedlearn.words.metric import EPSILON, MAE, Metric
 from fedlearn.words.metrics import Metrics
-from server.app import _summarized, has_private_learner, with_columns
+from server.app import _summarized
+from server.planned import has_private_learner, with_columns
 from server.printing_log import PrintingLog
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"

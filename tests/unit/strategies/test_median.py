@@ -5,7 +5,8 @@ import pytest
 
 from fedlearn.words.state import Entries, layout_of
 from strategies.collected import Collected
-from strategies.median import COLUMNS, Median, TrimmedMean
+from strategies.median import Median, TrimmedMean
+from strategies.robust.geometry import COLUMNS
 from tests.oracles.cohorts import after as next_of
 
 

@@ -16,6 +16,7 @@ from client.learners.draws import SecureDraws, SeededDraws
 from fedlearn.config import config_from
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models import load_model
+from fedlearn.models.singly.by_transform import weighted
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.privacy import seeded_noise
 from fedlearn.privacy.accounts import epsilon_of
@@ -216,3 +217,24 @@ def test_what_would_tell_of_records_is_refused_by_name(changes: dict[str, object
 def test_seeded_noise_is_drawn_with_the_coins_from_one_stream() -> None:
     draws = SeededDraws(task_of(examples(1)))
     assert draws.noise.notice == seeded_noise(0).notice and not draws.noise.is_secure
+
+
+class WithoutGradients(torch.nn.Linear):
+    """Computes outputs whose gradients all fail, as on a device where a step of theirs is missing."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = super().forward(x)
+        if out.requires_grad:
+            out.register_hook(lambda gradient: 1 / 0)
+        return out
+
+
+def test_a_module_without_gradients_is_refused_before_its_examples_add_nothing() -> None:
+    model = TorchModel(lambda: WithoutGradients(6, 3), SPEC)
+    with pytest.raises(SettingError, match=r"training\.learner = 'dp-sgd': gradients of made-up examples fail: Zero"):
+        DPSGD.from_settings(model, config_from(SETTINGS))
+
+
+def test_clipped_sums_are_computed_where_the_gradients_are() -> None:
+    gradients, taken = [torch.zeros(3, 2, device="meta")], torch.ones(3, dtype=torch.bool, device="meta")
+    assert weighted(gradients, taken, clip=1.0).device.type == "meta"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ from strategies.base import Turn
 from strategies.collected import Collected
 from strategies.robust.geometry import Changes, squared_distances
 from strategies.robust.krum import scores
-from strategies.robust.mixing import nearest_means
+from strategies.robust.mixing import mixed, nearest_means
 from tests.oracles import defences as oracle
 
 FIVE = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [1.0, 2.0], [10.0, -10.0]])
@@ -157,6 +159,40 @@ def test_bulyan_keeps_an_entry_that_too_few_selected_nodes_sent():
     rows = np.random.default_rng(2).normal(size=(7, 6))
     rows[1:, 3] = np.nan
     assert change_by("bulyan", rows, attackers=1)[3] == 0
+
+
+def nearest_mean(column, kept):
+    middle = np.median(column)
+    return np.mean(sorted(column, key=lambda value: (abs(value - middle), value))[:kept]) if kept > 0 else 0.0
+
+
+@pytest.mark.parametrize("mixing", [False, True])
+def test_bulyan_means_the_sent_values_nearest_to_the_median(mixing):
+    rng = np.random.default_rng(4)
+    rows = np.where(rng.random((15, 4200)) < 0.8, rng.normal(size=(15, 4200)).round(1), np.nan)  # with ties
+    turn = turn_of(rows)
+    gram = Changes(turn.state, [update for _, update in turn.total.updates], Sends.UPDATE).gram()
+    matrix = nearest_means(gram, 2) if mixing else np.eye(15)
+    chosen, left = [], list(range(15))
+    gram = matrix @ gram @ matrix.T
+    while len(chosen) < 15 - 4:
+        chosen.append(left.pop(int(np.argmin(scores(gram[np.ix_(left, left)], 2)))))
+    values = [[v for v in column if not np.isnan(v)] for column in mixed(rows, matrix)[sorted(chosen)].T]
+    expected = [nearest_mean(column, len(column) - 4) for column in values]
+    np.testing.assert_allclose(change_by("bulyan", rows, attackers=2, mixing=mixing), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*RULES, "median", "trimmed-mean"])
+def test_memory_is_little_more_than_the_changes_themselves(name):
+    rows = np.random.default_rng(1).normal(size=(50, 100_000)).astype(np.float32)
+    turn = turn_of(rows, state={"x": np.zeros(100_000, np.float32)})
+    tracemalloc.start()
+    try:
+        made(name).next_state(turn)
+        more = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert more < 0.8 * rows.nbytes  # of which blocks are the most: they do not grow with the model
 
 
 @pytest.mark.parametrize(("name", "needed"), [("krum", 7), ("multi-krum", 7), ("geometric-median", 5), ("bulyan", 11)])

@@ -1,0 +1,91 @@
+"""A model with a parameter of no dimension, and nodes that change it as an auditor has chosen, or are not there.
+
+What nodes do is kept in this process, so the runs are those of the inline engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+
+from client.learners.base import Learner, LocalFit, LocalTask
+from fedlearn.config import RunConfig
+from fedlearn.data.base import Examples
+from fedlearn.models.base import Evaluation
+from fedlearn.privacy.audit.planting import swapped
+from fedlearn.words.metric import TRAIN_LOSS, Metric
+from fedlearn.words.metrics import Metrics
+from fedlearn.words.state import Array, State, UpdateKind
+
+Change = Mapping[str, float]  # parameter -> what is added to each of its entries
+
+HONEST = 0.01  # what an honest node adds to each entry
+NOTHING: Change = {"scale": 0.0, "weight": 0.0, "bias": 0.0}
+FAR: Change = {"scale": 0.0, "weight": 1e3, "bias": 0.0}
+HOSTILE: Mapping[str, Change] = {
+    "far in one parameter": FAR,
+    "far in the parameter without a dimension": {"scale": -1e6, "weight": 0.0, "bias": 0.0},
+    "far in all": {"scale": 9.0, "weight": 9.0, "bias": 9.0},
+    "just the norm, in all entries": {"scale": 1 / 6, "weight": 1 / 6, "bias": 1 / 6},
+    "beyond float32": {"scale": 1e200, "weight": 3e38, "bias": -3e38},
+    "no number": {"scale": 0.0, "weight": np.nan, "bias": 0.0},
+}
+"""Changes of a hostile node; the norm is 0.5."""
+
+
+class Odd:
+    """A model of nine numbers, whose score is the sum of their sizes."""
+
+    update_kind = UpdateKind.DENSE
+    learner = "client.audits.chosen:Chosen"
+    metrics = Metrics((TRAIN_LOSS,), (Metric("size", better="down", headline=True),))
+
+    def initial_state(self, *, seed: int) -> State:
+        """Return the same state for every seed."""
+        return {"scale": np.array(1.0), "weight": np.full((2, 3), 0.5, np.float32), "bias": np.zeros(2, np.float32)}
+
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
+        """Return the sum of all sizes."""
+        total = sum(float(np.abs(array).sum()) for array in state.values())
+        return Evaluation({"size": total * len(examples)}, len(examples))
+
+
+class Chosen(Learner):
+    """Adds what was chosen for its node; it says a number of examples and a loss that are the node's own."""
+
+    changes: ClassVar[Mapping[int, Change]] = {}  # partition -> its change in each round
+    absent: ClassVar[frozenset[int]] = frozenset()
+    now: ClassVar[list[int]] = []  # the last one is the round of the last fit
+
+    @classmethod
+    def from_settings(cls, model: Any, config: RunConfig) -> Chosen:
+        """Return a learner of any model and settings."""
+        return cls()
+
+    def fit(self, state: State, task: LocalTask) -> LocalFit:
+        """Return the state after the chosen change; fail in a node that is not there."""
+        self.now.append(task.round_number)
+        if task.partition_id in self.absent:
+            raise RuntimeError("this node is not there")
+        change = self.changes.get(task.partition_id, dict.fromkeys(state, HONEST))
+        with np.errstate(all="ignore"):
+            after: dict[str, Array] = {
+                name: np.asarray(array + np.asarray(change[name])).astype(array.dtype) for name, array in state.items()
+            }
+        return LocalFit(after, 1 + 10 * task.partition_id, {TRAIN_LOSS.name: 0.123456 + task.partition_id})
+
+
+def model() -> Odd:
+    """Return the model."""
+    return Odd()
+
+
+@contextmanager
+def chosen(changes: Mapping[int, Change], absent: frozenset[int] = frozenset()) -> Iterator[Callable[[], int]]:
+    """Let nodes change the state as chosen in the block, and yield what returns the round of the last fit."""
+    rounds: list[int] = []
+    with swapped(Chosen, changes=changes, absent=absent, now=rounds):
+        yield lambda: rounds[-1] if rounds else 0

@@ -1,0 +1,117 @@
+"""Mistakes that a node may make when it clips its change and adds noise: what the exact audit of runs must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import client.answer
+import client.handlers.selection
+import client.noised
+import client.participation
+import fedlearn.privacy.own_noise as own
+from client.learners.base import LocalTask
+from client.visit import Visit
+from fedlearn.config import RunConfig
+from fedlearn.privacy.audit.planting import Planted, swapped
+from fedlearn.privacy.clipping import clipped
+from fedlearn.privacy.noise import Noise, seeded_noise
+from fedlearn.privacy.own_noise import OwnNoise
+from fedlearn.words.state import Array, State
+
+Clip = Callable[[State, float], dict[str, Array]]
+VANISH = frozenset({4, 5})
+
+
+def _one_parameter(change: State, clip: float) -> dict[str, Array]:
+    return {**clipped(change, clip), "weight": change["weight"]}
+
+
+def _no_dimension(change: State, clip: float) -> dict[str, Array]:
+    shaped = clipped({name: array for name, array in change.items() if array.ndim}, clip)
+    return {name: shaped.get(name, array) for name, array in change.items()}
+
+
+def _by_parameter(change: State, clip: float) -> dict[str, Array]:
+    return {name: clipped({name: array}, clip)[name] for name, array in change.items()}
+
+
+def _by_examples(change: State, clip: float) -> dict[str, Array]:
+    return {name: np.asarray(array * 21) for name, array in clipped(change, clip).items()}
+
+
+def _unclipped(change: State, clip: float) -> dict[str, Array]:
+    return dict(change)
+
+
+def _clips(how: Clip) -> Callable[[], AbstractContextManager[None]]:
+    return partial(swapped, client.answer, clipped=how)
+
+
+def unclipped() -> AbstractContextManager[None]:
+    """Let nodes clip nothing."""
+    return swapped(client.answer, clipped=_unclipped)
+
+
+def _halved(honest: Callable[..., Any]) -> Callable[..., Any]:
+    def added(self: OwnNoise, change: NDArray[np.float64], noise: Noise) -> Any:
+        less = OwnNoise(
+            self.epsilon, self.delta, self.clip, self.rounds, self.shares, self.reach, given=self.multiplier / 2
+        )
+        return honest(less, change, noise)
+
+    return added
+
+
+def _unclipped_steps(values: NDArray[np.float64], *, clip: float, reach: int) -> NDArray[np.int64]:
+    return np.rint(np.asarray(values) * 3 * reach / max(np.linalg.norm(values), clip)).astype(np.int64)
+
+
+def _noise_of_a_node(config: RunConfig, task: LocalTask) -> Noise:
+    return seeded_noise(task.partition_id)
+
+
+def _a_round_less(self: OwnNoise, rounds: int) -> float:
+    return _HONEST(self, max(rounds - 1, 1))
+
+
+_HONEST = OwnNoise.spent_after
+
+
+def _always(visit: Visit, round_number: int) -> str:
+    return ""
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Let nodes forget how long they are to wait, when they are asked and when they train."""
+    with (
+        swapped(client.participation, why_not=_always),
+        swapped(client.handlers.selection, participation_why_not=_always),
+    ):
+        yield
+
+
+PLANTED = (
+    Planted("clip forgotten for one parameter", "central", _clips(_one_parameter)),
+    Planted("clip forgotten where there is no dimension", "central", _clips(_no_dimension)),
+    Planted("clipped parameter by parameter", "central", _clips(_by_parameter)),
+    Planted("weighed by examples", "central", _clips(_by_examples)),
+    Planted("half of a share", "distributed", partial(
+        swapped, OwnNoise, share_added_to=_halved(OwnNoise.share_added_to))),
+    Planted("clip forgotten", "distributed", partial(swapped, own, whole_steps=_unclipped_steps)),
+    Planted("noise used again", "distributed", partial(swapped, client.noised, noise_of=_noise_of_a_node)),
+    Planted("shares of nodes that do not come", "distributed", partial(
+        swapped, own, honest_shares=lambda config: 6), VANISH),
+    Planted("half of the noise", "local", partial(swapped, OwnNoise, added_to=_halved(OwnNoise.added_to))),
+    Planted("clip forgotten", "local", partial(swapped, client.noised, clipped=_unclipped)),
+    Planted("noise used again", "local", partial(swapped, client.noised, noise_of=_noise_of_a_node)),
+    Planted("a round forgotten", "local", partial(swapped, OwnNoise, spent_after=_a_round_less)),
+    Planted("turns closer than the separation", "correlated", _impatient),
+)  # fmt: skip
+"""Mistakes, each with the row of the audit that must find it."""

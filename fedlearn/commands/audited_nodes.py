@@ -1,0 +1,153 @@
+"""The exact audit of runs that protect nodes, of `fedlearn audit --nodes`: whole runs on neighboring federations."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from fedlearn.plugging.registry import load_reference
+from fedlearn.plugins import NODE_AUDITS
+from fedlearn.privacy.audit.planting import Planted
+from fedlearn.privacy.audit.recording import NotAlike
+from fedlearn.privacy.audit.runs import Replayed, RunLoss, Tape, loss_of_runs
+from fedlearn.privacy.mechanisms.interception import intercepted_by
+from fedlearn.runs.names import SUMMARY, TABLE
+
+CENTRAL = {
+    "model.name": NODE_AUDITS["model"], "data.dataset": "digits", "clients": 6, "rounds.cohort": 0, "rounds.total": 3,
+    "rounds.quorum": 0.1, "rounds.backoff": 0.0, "rounds.max_attempts": 2, "privacy.protects": "nodes",
+    "privacy.epsilon": 4.0, "privacy.delta": 1e-5, "privacy.clip": 0.5, "training.stack": 1, "engine.name": "inline",
+}  # fmt: skip
+LOCAL = {**CENTRAL, "privacy.trust": "local", "rounds.cohort": 0, "rounds.quorum": 0.5}
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "central": CENTRAL,
+    "sampled": {**CENTRAL, "rounds.selector": "poisson", "rounds.cohort": 2},
+    "adaptive": {**CENTRAL, "privacy.clip_quantile": 0.5},
+    "correlated": {**CENTRAL, "clients": 9, "rounds.cohort": 3, "rounds.total": 7, "privacy.separation": 3},
+    "distributed": {**LOCAL, "privacy.trust": "distributed", "rounds.minimum_ready": 1.0, "secure.dropouts": 0.2},
+    "local": LOCAL,
+    "fedavgm": {**CENTRAL, "strategy.name": "fedavgm"},
+    "fedadam": {**CENTRAL, "strategy.name": "fedadam"},
+}
+"""Row of the audit -> settings of its runs."""
+IN_WORDS = {
+    "central": "noise of the server, fixed cohorts", "sampled": "noise of the server, Poisson sampling",
+    "adaptive": "clipping norm that follows a quantile", "correlated": "correlated noise, nodes wait 3 rounds",
+    "distributed": "shares of noise of the nodes", "local": "noise of each node", "fedavgm": "fedavgm after the noise",
+    "fedadam": "fedadam after the noise",
+}  # fmt: skip
+ATTACKER = 2  # partition of the node that differs
+ATTACKERS = {"correlated": 3, "sampled": 5}  # there it has three turns of seven rounds, and is drawn in two of three
+RELEASED = ("epsilon", "signal_to_noise", "size", "epsilon_counts_in", "clip", "within_clip")  # columns of metrics.csv
+SAID = ("epsilon", "noise_multiplier", "protects", "size", "best_round", "model_sha256")  # of summary.json
+FEW = ("far in one parameter", "far in the parameter without a dimension", "far in all")  # against a mistake
+
+
+class AuditedRun(NamedTuple):
+    """What the audit says of one row, as it is or with a mistake."""
+
+    name: str
+    is_sound: bool
+    loss: RunLoss
+
+    @property
+    def is_as_expected(self) -> bool:
+        """Whether a sound row was not refuted, or a mistake was."""
+        return self.loss.is_refuted is not self.is_sound
+
+
+class NodesAudit:
+    """Replays runs of one row on neighboring federations.
+
+    Parameters
+    ----------
+    way : str
+        Name of the row.
+    absent : frozenset of int
+        Partitions of the nodes that report in neither run.
+    """
+
+    def __init__(self, way: str, absent: frozenset[int] = frozenset()) -> None:
+        self._settings = WAYS[way]
+        self._rate = 1.0
+        if self._settings.get("rounds.selector") == "poisson":
+            self._rate = self._settings["rounds.cohort"] / self._settings["clients"]
+        self._attacker = ATTACKERS.get(way, ATTACKER)
+        self._takes_turns = not {"privacy.trust", "privacy.separation"}.isdisjoint(self._settings)
+        self._absent = absent
+
+    def loss(self, change: Mapping[str, float]) -> RunLoss:
+        """Return the loss where a node makes a change, or is not there (or changes nothing, by its relation)."""
+        first = self._run(change, None)
+        try:
+            return loss_of_runs(first, self._run(None, first))
+        except NotAlike as error:
+            return RunLoss(math.inf, str(error))
+
+    def _run(self, change: Mapping[str, float] | None, given: Replayed | None) -> Replayed:
+        from fedlearn.commands.once import run_once
+        from fedlearn.commands.shared import run_settings, unlogged
+
+        is_absent = change is None and not self._takes_turns  # else zeros are in its place, beside its own noise
+        changes = {self._attacker: change or dict.fromkeys(("scale", "weight", "bias"), 0.0)}
+        absent = self._absent | ({self._attacker} if is_absent else frozenset())
+        with TemporaryDirectory() as folder, load_reference(NODE_AUDITS["chosen"])(changes, absent) as now:
+            tape = Tape(now, None if given is None else given.calls)
+            with intercepted_by(tape), unlogged(logging.CRITICAL):
+                run_once(run_settings({**self._settings, "out": folder}, None, None), is_new=True)
+            return self._published(Path(folder), tape)
+
+    def _published(self, folder: Path, tape: Tape) -> Replayed:
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        with (folder / TABLE).open(encoding="utf-8") as file:
+            rows = [[row.get(name) for name in RELEASED] for row in csv.DictReader(file)]
+        said = [summary.get(name) for name in SAID]
+        delta = self._settings["privacy.delta"]
+        return Replayed(tape.calls, (said, rows), summary["epsilon"], delta, summary["rounds"], self._rate)
+
+
+def audited_nodes() -> Iterator[AuditedRun]:
+    """Yield what the audit says of each row, as it is, and of each mistake that is planted in one; then of sampling."""
+    for way in WAYS:
+        yield AuditedRun(IN_WORDS[way], True, loss_of(way))
+    for mistake in mistakes():
+        yield AuditedRun(f"{mistake.way}: {mistake.name}", False, loss_with(mistake))
+    yield from (AuditedRun(*found) for found in load_reference(NODE_AUDITS["draws"])())
+
+
+def loss_of(way: str) -> RunLoss:
+    """Return the largest loss of a row, over all changes of a hostile node."""
+    return _largest(NodesAudit(way), load_reference(NODE_AUDITS["changes"]).values())
+
+
+def loss_with(mistake: Planted) -> RunLoss:
+    """Return the largest loss of a row with a mistake, where the gate is blind."""
+    changes = load_reference(NODE_AUDITS["changes"])
+    with ExitStack() as stack:
+        stack.enter_context(load_reference(NODE_AUDITS["unguarded"])())
+        stack.enter_context(mistake.plant())
+        if mistake.beside:
+            stack.enter_context(load_reference(NODE_AUDITS[mistake.beside])())
+        return _largest(NodesAudit(mistake.way, mistake.absent), (changes[name] for name in FEW))
+
+
+def mistakes() -> list[Planted]:
+    """Return all mistakes, of servers and of nodes."""
+    return [each for side in ("server", "client") for each in load_reference(NODE_AUDITS[f"mistakes of a {side}"])]
+
+
+def _largest(audit: NodesAudit, changes: Iterable[Mapping[str, float]]) -> RunLoss:
+    """Return the largest loss; no further change is tried once the claim is refuted."""
+    found = RunLoss(0.0)
+    for change in changes:
+        found = max(found, audit.loss(change), key=lambda loss: loss.share)
+        if found.is_refuted:
+            break
+    return found
