@@ -23,6 +23,8 @@ sys.meta_path.insert(0, BELOW_FEDLEARN)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "session":  # before what takes a second to import: its process imports meanwhile
+        return import_module("fedlearn.engine.session").session
     if name in __all__:
         return getattr(import_module("fedlearn.api"), name)
     if not name.startswith("_") and find_spec(f"fedlearn.{name}") is not None:

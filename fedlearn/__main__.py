@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import suppress
 from threading import Timer, main_thread
 from typing import TYPE_CHECKING
 
@@ -21,14 +20,13 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     try:
         from fedlearn.engine.processes import ONE_THREAD, importing
 
-        if (sys.argv[1:] if arguments is None else arguments)[:1] == ["simulate"]:
-            from fedlearn.engine.embedded.forkserver import begin
+        if (sys.argv[1:] if arguments is None else arguments)[:1] in (["simulate"], ["sweep"]):
+            from fedlearn.engine.embedded.forkserver import begin_early
             from fedlearn.engine.later import put_off
 
             put_off()
             os.environ.update(ONE_THREAD)
-            with suppress(OSError):  # the run tries again, and says why it cannot
-                begin()  # it imports while we do
+            begin_early()  # it imports while we do
         with importing():
             from fedlearn.cli import main as commands
 

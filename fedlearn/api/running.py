@@ -12,6 +12,7 @@ from fedlearn.api.guest import guest
 from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, run_settings
+from fedlearn.engine.embedded.forkserver import begin_early
 from fedlearn.runs.names import CHECKPOINT
 
 
@@ -79,6 +80,8 @@ def run(
     >>> run.summary["accuracy"]  # doctest: +SKIP
     0.71
     """
+    if resume is None and not {"engine", "engine.name"} & {*keywords, *(settings or {})}:
+        begin_early()  # the usual engine's: its process imports while we do
     folder = resume.folder if isinstance(resume, Run) else Path(resume) if resume is not None else None
     with guest():
         given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})

@@ -9,7 +9,7 @@ from pathlib import Path
 from fedlearn.commands.shared import resumable
 from fedlearn.config import RunConfig
 from fedlearn.engine import ENGINES
-from fedlearn.engine.embedded.forkserver import end
+from fedlearn.engine.embedded.forkserver import end_unused
 from fedlearn.engine.session import engine_of
 from fedlearn.plugging.own_packages import claimed
 from fedlearn.plugging.registry import call_plugin
@@ -24,7 +24,6 @@ def run_once(
     config: RunConfig,
     *,
     is_new: bool,
-    is_begun: bool = False,
     log: Sequence[Named] = (),
     dashboard: str | None = None,
     show: Callable[[Path], AbstractContextManager[None]] | None = None,
@@ -36,9 +35,6 @@ def run_once(
     ----------
     is_new
         Whether the run is begun now: its folder is removed if nothing was stored in it.
-    is_begun
-        Whether the process that workers are forked from was begun before the settings were known: it is ended if the
-        engine forks no worker from it.
     log
         Listeners: names (``--log``), classes or objects.
     dashboard
@@ -56,8 +52,8 @@ def run_once(
     folder = RunFolder(Path(config.out))
     with resumable(folder.path, is_new=is_new), objects_kept(config), ExitStack() as around:
         engine = engine_of(config.engine.name)
-        if is_begun and not engine.forks:
-            end()
+        if not engine.forks:
+            end_unused()
         around.enter_context(listened(log, folder, config))
         if url := around.enter_context(beside(folder.path, dashboard)):
             say(f"live page: {url}")

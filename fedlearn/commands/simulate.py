@@ -96,7 +96,6 @@ def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: 
     folder = run_once(
         settings,
         is_new=is_new,
-        is_begun=True,
         log=log,
         dashboard=page,
         show=(lambda events: watched(events, console)) if show else None,

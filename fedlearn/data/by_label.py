@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -51,10 +52,13 @@ def partitioned_by_label(
     # A scheme looks at the labels alone. Hashing them takes under 1 ms, and unlike a name they cannot be out of date.
     # The versions are part of the key since a new version may draw other numbers.
     examples = blake2b(np.ascontiguousarray(labels).data, digest_size=16).hexdigest()
-    versions = f"numpy {version('numpy')}, flwr-datasets {version('flwr-datasets')}"
+    versions = f"numpy {np.__version__}, flwr-datasets {_version('flwr-datasets')}"
     key = f"{scheme}({parameter!r}) {num_partitions=} {seed=} {examples=} {versions}"
     entry = cached(f"partitions-{scheme}", key, lambda: _computed(labels, settings, num_partitions, seed))
     return entry.arrays["rows"], entry.arrays["offsets"]
+
+
+_version = cache(version)  # a millisecond each time, and a loop of runs asks again
 
 
 def _mapped(file: Path, examples: int, num_partitions: int) -> NDArray[np.int64]:

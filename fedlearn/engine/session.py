@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from fedlearn.engine import load_engine
 from fedlearn.engine.base import Engine
+from fedlearn.engine.embedded.forkserver import begin_early, end_unused
 
 _kept: Callable[[str], Engine] | None = None  # of the session that is open
 
@@ -15,6 +16,8 @@ _kept: Callable[[str], Engine] | None = None  # of the session that is open
 @contextmanager
 def session() -> Iterator[None]:
     """Keep the engines of the runs in this block: the first run starts workers, and the others go on with them.
+
+    The process that workers are forked from is begun with the block, and imports while the caller does.
 
     Each run has the bytes that it has alone, as a worker forgets a run when the next one begins. The workers end with
     the block, with a run that fails, or when a run wants another number of them; then the next run starts others. A
@@ -30,12 +33,15 @@ def session() -> Iterator[None]:
     if _kept is not None:
         yield
         return
+    begin_early()
     with ExitStack() as stack:
         engines: dict[str, Engine] = {}
 
         def kept(name: str) -> Engine:
             if name not in engines:
                 engines[name] = stack.enter_context(load_engine(name).kept_warm())
+                if not engines[name].forks:
+                    end_unused()
             return engines[name]
 
         _kept = kept

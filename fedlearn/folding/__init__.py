@@ -14,7 +14,7 @@ from fedlearn.folding.plan import (
     Verdict,
 )
 from fedlearn.folding.steps import FOLD_STEPS
-from fedlearn.folding.tree import FoldingTree, blocks_of
+from fedlearn.folding.tree import FoldingTree, blocks_of, parts_of
 
 __all__ = [
     "BLOCK",
@@ -34,4 +34,5 @@ __all__ = [
     "Verdict",
     "blocks_of",
     "merge",
+    "parts_of",
 ]

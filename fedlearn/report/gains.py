@@ -28,6 +28,8 @@ def compared(run: StoredRun, metric: Metric, others: Sequence[StoredRun] = ()) -
     if run.settings.get("training.baseline") == LOCAL:
         return {}
     rows, name = last_measured(run, metric), beside(metric, ALONE).name
+    if not rows:
+        return {}
     if not any(row.get(name) is not None for row in rows.values()):
         name, alone = metric.name, _alone(run, metric, others)
     else:

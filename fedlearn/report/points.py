@@ -76,10 +76,9 @@ def differing(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _differs(name: str, runs: Sequence[StoredRun]) -> bool:
-    """Return whether a setting is not the same in all runs; values that are one object need no comparison."""
-    first = runs[0].settings.get(name) if runs else None
-    written = repr(first)
-    return any((value := run.settings.get(name)) is not first and repr(value) != written for run in runs)
+    """Return whether a setting is not the same in all runs; values that are one object are written once."""
+    values = {id(value): value for value in [run.settings.get(name) for run in runs]}
+    return len({repr(value) for value in values.values()}) > 1
 
 
 def _that_choose(name: str, runs: Sequence[StoredRun]) -> list[StoredRun]:

@@ -30,6 +30,7 @@ from fedlearn.runs.names import (
     MODEL,
     NODES,
     SETTINGS,
+    STATISTICS,
     SUMMARY,
     TABLE,
 )
@@ -39,8 +40,8 @@ from fedlearn.words.metrics import Metrics
 from fedlearn.words.spread import ON_NODES
 
 NOTES = "notes.txt"  # written by the user
-RAW_FILES = (*MARKS, NODES, CLASSES, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
-COUNTED = b'"event": "reported"'
+RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
+PASSED_OVER = (b'"event": "reported"', b'"event": "ready"')  # lines of single nodes, of a run that has ended
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
 
 MOST_COUNTED = 2**53  # of rounds, nodes, attempts
@@ -153,10 +154,11 @@ class LogRead:
     def read_on(self) -> None:
         """Take in the events that were appended since the last call.
 
-        Of a run that has ended, reports that count are passed over at the first call: only a live page shows them.
+        Of a run that has ended, nodes that were ready, and reports that count, are passed over at the first call: only
+        a live page shows them.
         """
         is_over = not self.seen and os.path.lexists(self.path) and has_ended(self.path)
-        for event in self.tail.read(without=COUNTED if is_over else b""):
+        for event in self.tail.read(without=PASSED_OVER if is_over else ()):
             with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):  # an event of another form
                 self._take(event)
 

@@ -9,15 +9,19 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import starmap
 from typing import Any, Literal
 
 from rich.box import SIMPLE
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.table import Table as RichTable
 
 from fedlearn.report.numbers import MeanSd, number_spread
 
+MANY = 100  # rows; rich lays out no more, as a thousand take it longer than reading their runs does
+GAP = "   "  # between columns
 WIDTH = 190  # columns of a table that is not printed to a terminal
 FORMULA = "=+-@\t\n＝＋－＠"  # noqa: RUF001  letters with which a formula begins
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
@@ -146,22 +150,52 @@ class Table:
     def show(self) -> None:
         """Print the table; numbers are never broken into two lines."""
         body, foot = self._texts(self.rows), self._texts(self.foot)
-        table = RichTable(title=self.title, title_justify="left", box=SIMPLE, pad_edge=False)
-        by_column = list(zip(*body, *foot, strict=True)) or [()] * len(self.columns)
-        for column, cells in zip(self.columns, by_column, strict=True):
-            width = max(map(len, cells)) if column.numeric else None
-            justify: Literal["left", "right"] = "right" if column.numeric else "left"
-            table.add_column(escape_markup(column.title), justify=justify, min_width=width, overflow="fold")
+        console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else WIDTH)
+        if len(body) > MANY and not foot and (text := self._laid_out(body, console)):
+            print(text, end="")
+            return
+        table = self._headed([max(map(len, cells), default=0) for cells in zip(*body, *foot, strict=True)])
         for line in body:
             table.add_row(*map(escape_markup, line))
         table.add_section()
         for line in foot:
             table.add_row(*map(escape_markup, line))
-        Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH).print(table)
+        console.print(table)
+
+    def _headed(self, widths: Sequence[int], *, as_wide: bool = False) -> RichTable:
+        """Return the table without rows; numbers, or with `as_wide` all columns, get at least these widths."""
+        table = RichTable(title=self.title, title_justify="left", box=SIMPLE, pad_edge=False)
+        for column, width in zip(self.columns, widths or [0] * len(self.columns), strict=True):
+            justify: Literal["left", "right"] = "right" if column.numeric else "left"
+            least = width if column.numeric or as_wide else None
+            table.add_column(escape_markup(column.title), justify=justify, min_width=least, overflow="fold")
+        return table
+
+    def _laid_out(self, body: Sequence[Sequence[str]], console: Console) -> str:
+        """Return what `show` prints, laid out here, which takes a tenth of rich's time; empty if a row is too wide."""
+        heads = [column.title for column in self.columns]
+        widths = [max(map(cell_len, cells)) for cells in zip(heads, *body, strict=True)]
+        if sum(widths) + len(GAP) * len(widths) > console.width or any(
+            "\n" in cell for line in (heads, *body) for cell in line
+        ):
+            return ""
+        with console.capture() as above:
+            console.print(self._headed(widths, as_wide=True))
+        *head, last = above.get().splitlines(keepends=True)
+        fill = [(width, column.numeric) for width, column in zip(widths, self.columns, strict=True)]
+        rows = (f" {GAP.join(starmap(_filled, zip(line, fill, strict=True)))} \n" for line in body)
+        return "".join([*head, *rows, last])
 
     def _texts(self, rows: Iterable[tuple[object, ...]]) -> list[list[str]]:
         """Return the texts of cells for people."""
         return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in rows]
+
+
+def _filled(cell: str, to: tuple[int, bool]) -> str:
+    """Return a cell as wide as its column, on the right of it if the column is numeric."""
+    width, numeric = to
+    space = " " * (width - cell_len(cell))
+    return space + cell if numeric else cell + space
 
 
 def _kind(column: Column) -> str:

@@ -127,13 +127,13 @@ class EventTail:
         self._rest = b""
         self._wasted = 0
 
-    def read(self, *, without: bytes = b"") -> Iterator[Event]:
+    def read(self, *, without: Sequence[bytes] = ()) -> Iterator[Event]:
         """Yield the events that were appended since the last call; a line that a kill has cut short is left out.
 
         Parameters
         ----------
         without
-            Lines that hold these bytes are passed over unread, such as those of single nodes; empty: none.
+            Lines that hold any of these bytes are passed over unread, such as those of single nodes.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class EventTail:
                 self._rest = rest if len(rest) <= LONGEST_LINE else b"\0"  # which no JSON begins with
                 self._wasted += len(rest) - len(self._rest)
                 for line in lines:
-                    if without and without in line:
+                    if any(passed in line for passed in without):
                         continue
                     event = _event_of(line)
                     if event is None:

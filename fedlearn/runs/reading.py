@@ -13,6 +13,7 @@ from fedlearn.words.errors import UsageError, printable, quoted, said
 MOST_BYTES = 1 << 22  # of a small file; a hundred times more than a run writes
 LONGEST_TEXT = 2000  # characters of one value
 DEEPEST = 6  # tables in tables
+AS_THEY_ARE = (bool, float)  # types of values that are safe to show
 
 
 def open_regular(path: Path, *, most: int | None = None) -> BinaryIO:
@@ -90,15 +91,19 @@ def cleaned(value: Any, depth: int = 0) -> Any:
     >>> cleaned({"a\x1b[2J": ["b\n", 1, None, 2.5]})
     {'a?[2J': ['b ', 1, None, 2.5]}
     """
-    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and value.bit_length() <= 64):
-        return value
     if isinstance(value, str):
-        if len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
-            return value
-        shown = printable(value[: LONGEST_TEXT + 1])
-        return shown if len(shown) <= LONGEST_TEXT else shown[:LONGEST_TEXT] + "..."
+        return _text(value)
+    if value is None or isinstance(value, AS_THEY_ARE) or (isinstance(value, int) and value.bit_length() <= 64):
+        return value
     if depth < DEEPEST and isinstance(value, dict):
-        return {cleaned(str(name)): cleaned(inner, depth + 1) for name, inner in value.items()}
+        return {_text(str(name)): cleaned(inner, depth + 1) for name, inner in value.items()}
     if depth < DEEPEST and isinstance(value, list):
         return [cleaned(inner, depth + 1) for inner in value]
     return quoted(value)
+
+
+def _text(text: str) -> str:
+    if len(text) <= LONGEST_TEXT and text.isascii() and text.isprintable():
+        return text
+    shown = printable(text[: LONGEST_TEXT + 1])
+    return shown if len(shown) <= LONGEST_TEXT else shown[:LONGEST_TEXT] + "..."

@@ -6,6 +6,7 @@ Both are read from /proc, so that no package is needed; on a machine without /pr
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +23,10 @@ def cpu_seconds() -> float | None:
 
 def memory_bytes() -> int | None:
     """Return the proportional set size in bytes: memory that several processes share counts once."""
-    kilobytes = [size for process in _family() if (size := _pss(process)) is not None]
+    if not (family := _family()):
+        return None
+    with ThreadPoolExecutor() as readers:  # the system adds up a process's pages meanwhile, milliseconds for each
+        kilobytes = [size for size in readers.map(_pss, family) if size is not None]
     return 1024 * sum(kilobytes) if kilobytes else None
 
 
@@ -30,14 +34,22 @@ def _family() -> dict[int, list[str]]:
     """Return process id -> fields of /proc/PID/stat, for this process and all of its descendants."""
     stats: dict[int, list[str]] = {}
     with suppress(OSError):
-        for path in PROC.iterdir():
-            if path.name.isdecimal():
-                with suppress(OSError, IndexError, UnicodeDecodeError):  # it has just ended
-                    stats[int(path.name)] = (path / "stat").read_text().rpartition(")")[2].split()
+        for process in (entry.name for entry in os.scandir(PROC) if entry.name.isdecimal()):
+            with suppress(OSError):  # it has just ended
+                stats[int(process)] = _stat(process).rpartition(b")")[2].decode().split()
     family = {os.getpid()} & stats.keys()
     while new := {process for process, fields in stats.items() if int(fields[PPID]) in family} - family:
         family |= new
     return {process: stats[process] for process in family}
+
+
+def _stat(process: str) -> bytes:
+    """Return the content of a process's stat; without a Path or a buffer for each of hundreds of processes."""
+    descriptor = os.open(f"{PROC}/{process}/stat", os.O_RDONLY)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
 
 
 def _pss(process: int) -> int | None:

@@ -1,9 +1,10 @@
-"""Run the missing runs of a sweep, all of them in one engine."""
+"""Run the missing runs of a sweep: side by side in lanes, or one after another in one session."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
@@ -14,9 +15,10 @@ from fedlearn.engine.session import engine_of, session
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import CHECKPOINT
+from fedlearn.sweeps.lanes import lanes_for, side_by_side
 from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result, write_tables
-from fedlearn.words.errors import RunFailed, UsageError
+from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
 from fedlearn.words.metrics import KNOWN, declared
 
 
@@ -43,11 +45,12 @@ def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambd
         if there := sum(wanted(run) for run in runs) - len(missing):
             Console(highlight=False, soft_wrap=True).print(f"{there} of {there + len(missing)} runs were there already")
         begin = time.monotonic()
-        for done, run in enumerate(missing, start=1):
-            results[run.name] = _result_of(run, folder)
-            seconds_left = (time.monotonic() - begin) / done * (len(missing) - done)
-            _tell(results[run.name], f"{done}/{len(missing)}", seconds_left)
-            write_tables([results[run.name] for run in runs if run.name in results], folder)
+        with closing(_ended(missing, folder)) as ended:
+            for done, (run, error) in enumerate(ended, start=1):
+                results[run.name] = _result_of(run, folder, error)
+                seconds_left = (time.monotonic() - begin) / done * (len(missing) - done)
+                _tell(results[run.name], f"{done}/{len(missing)}", seconds_left)
+                write_tables([results[run.name] for run in runs if run.name in results], folder)
     ordered = [results[run.name] for run in runs if run.name in results]
     write_tables(ordered, folder)
     return ordered
@@ -55,7 +58,7 @@ def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambd
 
 def _stored(run: Run, folder: Path) -> Result | None:
     """Return the result of a run if it has completed, else None; refuse a folder with other settings."""
-    place = RunFolder(folder / "runs" / run.name)
+    place = RunFolder(_place(run, folder))
     if not (place.path / CHECKPOINT).exists():
         return None
     place.check_settings(prepared(run.config))
@@ -74,19 +77,32 @@ def _has_stopped(run: Run, result: Result) -> bool:
     return "stopped_early" in result.summary and all(result.stored.settings.get(k) == v for k, v in stop.items())
 
 
-def _result_of(run: Run, folder: Path) -> Result:
-    place = folder / "runs" / run.name
-    config = run.config.model_copy(update={"out": str(place.resolve())})
-    try:
-        engine_of(config.engine.name)(config)
-    except RunFailed as error:
-        result = Result.read(run, place)
-        if result is None or result.completed:  # it ended before it could write the failure into its folder
-            raise RunFailed(f"{run.name}: {error}") from None
-        return result
-    except UsageError as error:
-        raise UsageError(f"{run.name}: {error}") from None
-    result = Result.read(run, place)
+def _ended(missing: Sequence[Run], folder: Path) -> Generator[tuple[Run, FedlearnError | None], None, None]:
+    """Make runs; yield each as it ends, with the error that has ended it."""
+    configs = [run.config.model_copy(update={"out": str(_place(run, folder).resolve())}) for run in missing]
+    if lanes := lanes_for(configs):
+        with closing(side_by_side(configs, lanes)) as ended:
+            yield from ((missing[place], error) for place, error in ended)
+        return
+    for run, config in zip(missing, configs, strict=True):
+        try:
+            engine_of(config.engine.name)(config)
+        except FedlearnError as error:
+            yield run, error
+        else:
+            yield run, None
+
+
+def _place(run: Run, folder: Path) -> Path:
+    return folder / "runs" / run.name
+
+
+def _result_of(run: Run, folder: Path, error: FedlearnError | None) -> Result:
+    if isinstance(error, UsageError):
+        raise UsageError(f"{run.name}: {error}")
+    result = Result.read(run, _place(run, folder))
+    if error is not None and (result is None or result.completed):
+        raise RunFailed(f"{run.name}: {error}")  # it ended before it could write the failure into its folder
     assert result is not None
     return result
 

@@ -139,13 +139,14 @@ class _Intake:
         log_end(self._run, self._members[report.position], report, self._at)
 
     def take_block(self, result: BlockResult) -> None:
-        """Add the sum of a block, whose memory will be used again, and write its reports down, if there are enough."""
+        """Add the sum of a block or of a part of one, whose memory will be used again, and write its reports down."""
         sums = self.fold.from_arrays(result.arrays)
-        if not self.tree.is_next(result.block):
+        positions = [report.position for report in result.reports]
+        if not self.tree.takes_at_once(positions):
             copy = self.fold.empty()  # it has to wait for its turn
             merge(copy, sums)
             sums = copy
-        self.tree.place_block(result.block, sums)
+        self.tree.place_part(positions, sums)
         for report in result.reports:
             self._note(report)
         self._unwritten += result.reports

@@ -14,7 +14,7 @@ from fedlearn.config import to_flower
 from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
-from fedlearn.folding import STATE, Fold, FoldingTree, Verdict, blocks_of
+from fedlearn.folding import STATE, Fold, FoldingTree, Verdict, blocks_of, merge
 from fedlearn.models import MODELS
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
@@ -52,7 +52,7 @@ def made_cohort(rng, size):
     return [(int(rng.integers(1, 9)), made_trees(rng)) if rng.random() < 0.8 else None for _ in range(size)]
 
 
-def folded(strategy, state, cohort, order=None, by_block=()):
+def folded(strategy, state, cohort, order=None, by_block=(), by_part=()):
     fold = Fold(plan_for(strategy.accumulator, state, uniform=strategy.uniform, kind=UpdateKind.ENSEMBLE))
 
     def verdict(position):
@@ -67,6 +67,10 @@ def folded(strategy, state, cohort, order=None, by_block=()):
         block = position // 2
         if block not in by_block:
             tree.place(position, verdict(position))
+        elif block in by_part:
+            total = fold.of(v for v in [verdict(position)] if v is not None)
+            merge(copy := fold.empty(), fold.from_arrays({n: a.copy() for n, a in fold.to_arrays(total).items()}))
+            tree.place_part([position], copy)
         elif block not in done:  # added up by a worker, and sent as arrays
             done.add(block)
             total = fold.of(v for v in map(verdict, blocks[block]) if v is not None)
@@ -118,8 +122,10 @@ def test_same_bytes_in_any_order_of_arrival_and_any_grouping_by_blocks(name, mad
     before, cohort = made_trees(rng), made_cohort(rng, made[1])
     order = data.draw(st.permutations(range(made[1])))
     by_block = data.draw(st.sets(st.sampled_from(range(len(blocks_of(made[1]))))))
+    by_part = data.draw(st.sets(st.sampled_from(range(len(blocks_of(made[1]))))))
     first = next_of(strategy_of(name), before, cohort)
-    assert bytes_of(first) == bytes_of(next_of(strategy_of(name), before, cohort, order=order, by_block=by_block))
+    how = {"order": order, "by_block": by_block, "by_part": by_part}
+    assert bytes_of(first) == bytes_of(next_of(strategy_of(name), before, cohort, **how))
 
 
 @pytest.mark.parametrize("name", NAMES)

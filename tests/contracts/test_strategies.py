@@ -107,10 +107,12 @@ def test_same_bytes_in_any_order_of_arrival_and_any_grouping_by_blocks(name, sen
     cohort = made_cohort(rng, state, size=size, density=density, spread=16.0)
     order = data.draw(st.permutations(range(size)))
     by_block = data.draw(st.sets(st.sampled_from(range(len(blocks_of(size))))))
+    by_part = data.draw(st.sets(st.sampled_from(range(len(blocks_of(size))))))
     totals, nexts = [], []
     for arrival, blocks in [(range(size), ()), (order, by_block)]:
         strategy = strategy_of(name)
-        total = folded(plan_for(strategy.accumulator, state), cohort, arrival, by_block=sorted(blocks))
+        plan = plan_for(strategy.accumulator, state)
+        total = folded(plan, cohort, arrival, by_block=sorted(blocks), by_part=sorted(by_part))
         totals.append({name: array.copy() for name, array in total.to_arrays().items()})
         nexts.append(next_of(strategy, state, total, sends=sends, round_number=1))
     assert bytes_of(totals[0]) == bytes_of(totals[1])

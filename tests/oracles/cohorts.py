@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Verdict, blocks_of
+from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Verdict, blocks_of, merge
 from fedlearn.words.cohort import At, Fate, NodeReport
 from fedlearn.words.metric import TRAIN_LOSS, Metric
 from fedlearn.words.state import Entries, Sends, State, UpdateKind, layout_of
@@ -116,17 +116,28 @@ def verdict_of(report: MadeReport | None, position: int) -> Verdict | None:
     return Verdict(NodeReport(position, Fate.REPORTED, report.weight), {STATE: report.update()})
 
 
-def folded(plan: FoldPlan, cohort: Cohort, order: Sequence[int], *, by_block: Sequence[int] = ()):
-    """Return the tree's total when positions come in `order`; blocks in `by_block` are added up by a worker."""
+def folded(
+    plan: FoldPlan, cohort: Cohort, order: Sequence[int], *, by_block: Sequence[int] = (), by_part: Sequence[int] = ()
+):
+    """Return the tree's total when positions come in `order`.
+
+    Blocks in `by_block` are added up by a worker; of those also in `by_part` each position by one.
+    """
     fold = Fold(plan)
     tree = FoldingTree(fold, len(cohort))
     blocks = blocks_of(len(cohort))
-    in_blocks = {position: block for block in by_block for position in blocks[block]}
+    in_blocks = {position: block for block in by_block if block not in by_part for position in blocks[block]}
+    alone = {position for block in by_block if block in by_part for position in blocks[block]}
     done = set()
     kept = fold.empty()  # a worker uses its accumulator for one block after another
     for position in order:
         block = in_blocks.get(position)
-        if block is None:
+        if position in alone:
+            verdict = verdict_of(cohort[position], position)
+            kept = fold.of([] if verdict is None else [verdict], kept)
+            merge(copy := fold.empty(), fold.from_arrays(fold.to_arrays(kept)))  # as it has to wait for its turn
+            tree.place_part([position], copy)
+        elif block is None:
             tree.place(position, verdict_of(cohort[position], position))
         elif block not in done:
             done.add(block)

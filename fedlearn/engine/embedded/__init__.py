@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fedlearn.engine.base import Engine
@@ -13,25 +14,33 @@ if TYPE_CHECKING:
 
 
 def run(config: RunConfig) -> None:
-    """Run to the end; on any way out the workers are ended.
-
-    The process that workers are forked from is started before anything else is imported here: it imports torch in two
-    seconds, or numba in one, on another core meanwhile.
-    """
-    from fedlearn.engine.embedded.forkserver import start
-
-    start(config.model.name)
+    """Run to the end; on any way out the workers are ended."""
     with warm() as engine:
         engine(config)
 
 
 @contextmanager
 def warm() -> Iterator[Callable[[RunConfig], None]]:
-    """Give what executes one run after another with the same workers, which are ended with the block."""
-    from fedlearn.engine.embedded.engine import WarmEngine
+    """Give what executes one run after another with the same workers, which are ended with the block.
 
-    with WarmEngine() as engine:
-        yield engine
+    The process that workers are forked from is started before anything else is imported here: it imports torch in two
+    seconds, or numba in one, on another core meanwhile.
+    """
+    from fedlearn.engine.embedded.forkserver import start
+
+    with ExitStack() as stack:
+
+        @cache
+        def engine() -> Callable[[RunConfig], None]:
+            from fedlearn.engine.embedded.engine import WarmEngine
+
+            return stack.enter_context(WarmEngine())
+
+        def execute(config: RunConfig) -> None:
+            start(config.model.name)
+            engine()(config)
+
+        yield execute
 
 
 EMBEDDED = Engine(run, stacks=True, forks=True, warm=warm)

@@ -56,6 +56,12 @@ def begin() -> None:
     _pipe, _is_waiting = pipe, True
 
 
+def begin_early() -> None:
+    """Begin the process ahead of a run, which needs it most likely; the run tries again, and says why it cannot."""
+    with suppress(OSError):
+        begin()
+
+
 def start(*models: str) -> None:
     """Start the process, without waiting for its imports; a second call changes nothing.
 
@@ -83,6 +89,12 @@ def end() -> None:
     if pid is not None:
         os.kill(pid, signal.SIGKILL)
         forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+
+def end_unused() -> None:
+    """End the process if it still waits for the names of models: it was begun for a run that forks no worker."""
+    if _is_waiting:
+        end()
 
 
 def _pid() -> int | None:

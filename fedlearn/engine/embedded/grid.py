@@ -32,7 +32,7 @@ from fedlearn.engine.embedded.worker_process import WorkerProcess
 from fedlearn.engine.node_calls import error_reply
 from fedlearn.engine.virtual_nodes import PromptNodes, expired
 from fedlearn.flower import ErrorCode
-from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of
+from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of, parts_of
 from fedlearn.folding.offers import Offers
 from fedlearn.words.clock import WallClock
 from fedlearn.words.cohort import Fate, Member, NodeReport
@@ -137,11 +137,11 @@ class EmbeddedGrid(PromptNodes):
         self._ended_blocks.clear()
         packed = self._packer.packed([flower.with_id(message) for message in messages])
         self._pool.announce("plan", NewPlan(plan))
-        for index, block in enumerate(
-            blocks_of(len(members), plan.block)
-        ):  # one by one: workers begin while we write the rest
-            theirs = tuple(islice(packed, len(block)))
-            self._pool.submit([BlockTask(index, tuple(members[p] for p in block), theirs)])
+        stacks = self._stack > 1
+        parts = enumerate(blocks_of(len(members), plan.block)) if stacks else parts_of(len(members), self._pool.size)
+        for index, part in parts:  # one by one: workers begin while we write the rest
+            theirs = tuple(islice(packed, len(part)))
+            self._pool.submit([BlockTask(index, tuple(members[p] for p in part), theirs)])
 
     def pull_blocks(self, *, seconds: float) -> list[BlockResult]:
         """Return the blocks that have ended; wait for one at most `seconds`."""

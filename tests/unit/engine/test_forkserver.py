@@ -84,6 +84,12 @@ def test_it_is_ended_by_the_engine(begun, tmp_path, code):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("named", "stays"), [("", False), ("forkserver.start('linear');", True)])
+def test_it_is_ended_where_a_run_forks_no_worker_unless_another_has_named_its_model(begun, named, stays):
+    ended = begun(f"{named}forkserver.end_unused(); print(python._forkserver._forkserver_pid is not None)")
+    assert ended.communicate(timeout=PATIENCE)[0].splitlines()[1:] == [str(stays)]
+
+
 @pytest.mark.parametrize(
     ("function", "imported"),
     [

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.folding import BLOCK, STATE, Fold, FoldingTree, blocks_of
+from fedlearn.folding import BLOCK, STATE, Fold, FoldingTree, blocks_of, parts_of
 from tests.oracles.cohorts import bytes_of, folded, made_cohort, made_state, plan_for, verdict_of
 
 PLAN = "strategies.masked_mean:MaskedSum"
@@ -16,6 +16,38 @@ def test_blocks_cover_the_cohort_in_order(size):
     blocks = blocks_of(size)
     assert [position for block in blocks for position in block] == list(range(size))
     assert all(len(block) == BLOCK for block in blocks[:-1])
+
+
+@given(size=st.integers(0, 50), workers=st.integers(1, 70))
+def test_parts_cover_the_cohort_and_leave_no_worker_idle_for_a_block(size, workers):
+    parts = parts_of(size, workers)
+    assert [position for _, part in parts for position in part] == list(range(size))
+    assert all({position // BLOCK for position in part} == {block} for block, part in parts)
+    in_turn = [0] * workers  # nodes of each worker, as each next part goes to the first that is free
+    for _, part in parts:
+        in_turn[in_turn.index(min(in_turn))] += len(part)
+    assert max(in_turn) <= BLOCK * -(-len(blocks_of(size)) // workers)  # at most what whole blocks take
+    if 0 < BLOCK * (len(blocks_of(size)) % workers) <= workers:
+        assert max(in_turn) == -(-size // workers)
+
+
+@pytest.mark.parametrize("accumulator", [PLAN, "strategies.collected:Collected"])
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 9), workers=st.integers(1, 9), data=st.data())
+def test_parts_add_up_to_the_bytes_of_blocks_in_whatever_order_they_come(accumulator, seed, size, workers, data):
+    rng = np.random.default_rng(seed)
+    state = made_state(rng)
+    cohort = made_cohort(rng, state, size=size, density=0.5)
+    plan = plan_for(accumulator, state)
+    fold, tree = Fold(plan), FoldingTree(Fold(plan), size)
+    parts = [list(part) for _, part in parts_of(size, workers)]
+    came = data.draw(st.lists(st.sampled_from(parts), unique_by=tuple))
+    for part in came:
+        assert tree.takes_at_once(part) == (part[0] // BLOCK == tree._next and part in map(list, blocks_of(size)))
+        verdicts = [verdict_of(cohort[position], position) for position in part]
+        tree.place_part(part, fold.of(verdict for verdict in verdicts if verdict is not None))
+    placed = {position for part in came for position in part}
+    expected = folded(plan, [c if p in placed else None for p, c in enumerate(cohort)], range(size))
+    assert bytes_of(tree.close()[STATE].to_arrays()) == bytes_of(expected.to_arrays())
 
 
 def test_empty_cohort_adds_up_to_nothing():

@@ -5,9 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
+from contextlib import redirect_stdout
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from fedlearn.report import tables
 from fedlearn.report.numbers import MeanSd, number_spread, ratio_spread, seconds_spread, size_spread
 from fedlearn.report.points import points_of
 from fedlearn.report.run_tables import for_papers, points_table, rounds_table, runs_table
@@ -89,6 +93,29 @@ def test_in_a_terminal_cells_are_plain_text(capsys):
     Table.of_texts("k", "", ["[bold]x"], [["[red]7"]]).show()
     said = capsys.readouterr().out
     assert "[bold]x" in said and "[red]7" in said
+
+
+@pytest.mark.parametrize("title", ["", "all of them, under a title that is longer than the table is wide"])
+@given(
+    lines=st.lists(st.tuples(*[st.text("aä中[b]:", max_size=9)] * 2, st.integers(0, 10**6).map(str)), min_size=1),
+    words=st.integers(0, 3),
+)
+@settings(max_examples=30)
+def test_long_tables_look_as_short_ones(title, lines, words):
+    table = Table.of_texts("k", title, ["[bold]x", "two words", "n"], lines, words=words)
+    printed = []
+    for most in (0, len(lines)):  # laid out here, and by rich
+        with redirect_stdout(io.StringIO()) as out, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tables, "MANY", most)
+            table.show()
+        printed.append(out.getvalue())
+    assert printed[0] == printed[1]
+
+
+def test_a_long_table_with_a_cell_that_is_too_wide_is_folded(capsys, monkeypatch):
+    monkeypatch.setattr(tables, "MANY", 0)
+    Table.of_texts("k", "", ["x", "y"], [["a" * 300, "b"]], words=2).show()
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= tables.WIDTH
 
 
 # --- what programs make of the files ----------------------------------------------------------------------------------
