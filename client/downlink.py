@@ -1,6 +1,7 @@
 """The state that a training message brings, decoded; the anchor that the node keeps for it.
 
 A node keeps the last anchor that it was sent, as it travelled, and says its name when it is asked whether it is ready.
+Where anchors move (``ef21``) it keeps each decoded state as the anchor of the next round.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ def state_in(visit: Visit) -> State:
     """
     downlink, number = _downlink(visit.config), visit.instruction.round_number
     anchor = _anchor(visit, downlink) if downlink.has_anchor else None
-    return downlink.state_in(visit.content, round_number=number, anchor=anchor)
+    state = downlink.state_in(visit.content, round_number=number, anchor=anchor)
+    if downlink.moves:
+        name, payload = downlink.next_anchor(state, round_number=number)
+        visit.memory.arrays[ANCHOR], visit.memory.texts[ANCHOR] = dict(payload), name
+    return state
 
 
 def kept_anchor(visit: Visit) -> str:

@@ -189,9 +189,11 @@ def run_of(config: RunConfig) -> str:
     plain = config.model_dump(mode="json", include=matters)
     if config.protects_records or config.nodes_add_noise:
         plain["fits"] = config.privacy.participations or config.rounds.total  # for which noise is calibrated
-    later = OF_NODES if config.protects_records else OF_RECORDS + OF_NODES
+    later = OF_NODES if config.protects_records or config.nodes_add_noise else OF_RECORDS + OF_NODES
     for name in later:  # the digests of runs that were begun before there were these settings
         del plain["privacy"][name]
+    if config.privacy.shares == "gaussian":
+        del plain["privacy"]["shares"]
     del plain["data"]["notice"]
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -144,6 +144,8 @@ class Anchors:
             seen = corrected(fixed.state, self._codec.decode(payload, layout=self._layout, seed=seed), self._layout)
             self._error = _relative_error(seen, sent)
             self._last = record, wire.pack_arrays(payload)
+            if self._how.moves:
+                self._keep(round_number + 1, self._downlink.next_anchor(seen, round_number=round_number)[1])
         return self._last[1]
 
 
@@ -192,7 +194,9 @@ def rest_of_anchors(memory: Mapping[str, Array]) -> dict[str, Array]:
 def expected(config: RunConfig, state: State) -> str:
     """Return what is to be expected of anchors that do not pay, or of too coarse corrections; empty of others."""
     how = load_anchor(config.compression)
-    return "" if how is None else "; ".join(filter(None, (_saved(config, how, state), _lost(config))))
+    if how is None or how.moves:  # the latter is refused where it cannot pay
+        return ""
+    return "; ".join(filter(None, (_saved(config, how, state), _lost(config))))
 
 
 def _saved(config: RunConfig, how: Anchor, state: State) -> str:
@@ -210,15 +214,20 @@ def _saved(config: RunConfig, how: Anchor, state: State) -> str:
     )
 
 
-def _lost(config: RunConfig) -> str:
-    """Return how much a correction loses, where that is more than it holds: all nodes train from the same error."""
+def energy_lost(config: RunConfig) -> float:
+    """Return the share of its energy, the squared L2 norm, that the correction of a normal vector loses."""
     state = {"x": rng_for(0, purpose="corrections").standard_normal(NORMAL, np.float32)}
     codec, layout, zero = load_downlink(config.compression), layout_of(state), {"x": np.zeros(NORMAL, np.float32)}
     seen = corrected(zero, codec.decode(codec.encode(state, seed=0), layout=layout, seed=0), layout)
-    if (lost := _relative_error(seen, state)) < 1:
+    return _relative_error(seen, state) ** 2
+
+
+def _lost(config: RunConfig) -> str:
+    """Return how much a correction loses, where that is more than it holds: all nodes train from the same error."""
+    if (lost := energy_lost(config)) < 1:
         return ""
     return (
-        f"compression.downlink = {config.compression.downlink}: of a normal vector the correction loses {lost**2:.1f} "
+        f"compression.downlink = {config.compression.downlink}: of a normal vector the correction loses {lost:.1f} "
         "times its energy, in all nodes alike, so that nodes would be nearer without it: take eden, or top-k"
     )
 

@@ -36,7 +36,15 @@ from server.run import ServerRun
 from server.schedules import Schedule, rest_of
 from server.secure import secure_notice
 from server.selectors import Selector, load_selector, remember
-from server.summary import learning_rate, noise_notice, parameters, plain_bytes, write_confusions, write_summary
+from server.summary import (
+    learning_rate,
+    noise_notice,
+    parameters,
+    plain_bytes,
+    write_confusions,
+    write_counted,
+    write_summary,
+)
 from strategies import RoundStrategy, load_strategy
 
 log = logging.getLogger(__name__)
@@ -72,6 +80,8 @@ def main(grid: Grid, context: Context) -> None:
         with _summarized(run, folder):
             schedule.run()
             write_confusions(run, plan.traits.spec)
+            if plan.traits.counts:
+                write_counted(run)
 
 
 def _reached(grid: Grid, context: Context) -> tuple[RunConfig, Exchange]:

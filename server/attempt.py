@@ -61,6 +61,8 @@ class Reporting:
         The nodes' metrics where the server knows none of a single node: metric -> mean, of a secure sum.
     skipped
         Why the round may neither be committed nor tried again: a secure sum was asked for, and there is none.
+    groups
+        The partition ids of the nodes of each secure sum; empty without one.
     """
 
     members: Sequence[Member]
@@ -69,6 +71,7 @@ class Reporting:
     seconds: Sequence[float | None] = ()
     means: Mapping[str, float] = field(default_factory=dict)
     skipped: str = ""
+    groups: Sequence[tuple[int, ...]] = ()
 
     def count(self, fate: Fate) -> int:
         """Return how many members met this fate."""
@@ -79,6 +82,12 @@ class Reporting:
         """The ids of the nodes that have sent a report, counted or not; the others have failed, or hang."""
         fates = {member.node_id: report.fate for member, report in zip(self.members, self.reports, strict=True)}
         return frozenset(node for node, fate in fates.items() if fate in (Fate.REPORTED, Fate.REFUSED))
+
+    @property
+    def counted(self) -> Sequence[tuple[int, ...]]:
+        """The partition ids behind each change that a defence gets: of one node, or of a group."""
+        both = zip(self.members, self.reports, strict=True)
+        return self.groups or [(member.partition_id,) for member, report in both if report.fate is Fate.REPORTED]
 
     @property
     def raised_alike(self) -> bool:

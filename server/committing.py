@@ -231,8 +231,8 @@ def commit(
         run.store.keep_model(step.state, at.round_number)
     forget_asked(run)
     if step.left_out:
-        told = [m for m, r in zip(reporting.members, reporting.reports, strict=True) if r.fate is Fate.REPORTED]
-        run.events.write("left-out", **at.where, partitions=[told[place].partition_id for place in step.left_out])
+        left_out = [partition for place in step.left_out for partition in reporting.counted[place]]
+        run.events.write("left-out", **at.where, partitions=left_out)
     row = record.as_row()
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from fedlearn import wire
-from fedlearn.compression import Codec, load_anchor, load_codec, load_downlink
+from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import LOCAL, NONE
 from fedlearn.flower.mods import load_mods
@@ -19,6 +19,8 @@ from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import ALONE
 from fedlearn.words.state import State, UpdateKind
 from server.exchange import Exchange
+from server.fitting_downlink import check_downlink
+from server.grouped import takes_group_means
 from server.selectors import Selector
 from strategies import STRATEGIES, RoundStrategy
 
@@ -58,7 +60,8 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             f"use {_fitting(sent, traits)}",
         )  # fmt: skip
     strategy.check_sent(sent, config.compression)
-    strategy.check_cohort(config.largest_cohort)
+    if not takes_group_means(config, strategy):
+        strategy.check_cohort(config.largest_cohort)
     if strategy.sums is not traits.sums:
         does, instead = ("adds up trees", "'forest_union'") if strategy.sums else ("takes the mean of trees", "'relay'")
         is_made_of = "a sum" if traits.sums else "a mean"
@@ -78,7 +81,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
     _check_learner(config, strategy)
     _check_algorithm(config)
     _check_steps(config, strategy)
-    _check_downlink(config, kind)
+    check_downlink(config, kind)
     if not kind.is_averaged:
         _check_unaveraged(config, "trees" if kind is UpdateKind.ENSEMBLE else "sums")
     if traits.is_private and config.evaluation.nodes:
@@ -214,39 +217,6 @@ def _check_steps(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
                 "compression.send", config.compression.send,
                 f"fold step {spec.reference!r} is for the change of the weights: use 'update'",
             )  # fmt: skip
-
-
-def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:
-    codec = load_downlink(config.compression)
-    if kind not in codec.accepts:
-        raise SettingError(
-            "compression.downlink", config.compression.downlink,
-            f"it cannot send the state of model {config.model.name!r}: use 'identity'",
-        )  # fmt: skip
-    has_anchor = load_anchor(config.compression) is not None
-    if has_anchor:
-        _check_anchor(config, codec)
-    elif codec.needs_change or codec.keeps_residual or codec.emits(kind) is not kind:
-        raise SettingError(
-            "compression.downlink", config.compression.downlink,
-            "nodes need the whole state, not a change of one that they may not have: use a chain in which no stage "
-            "leaves entries out, keeps a residual, or wants the change; or put an anchor before it: anchor:50,eden",
-        )  # fmt: skip
-
-
-def _check_anchor(config: RunConfig, codec: Codec) -> None:
-    """Refuse weights, which would bring the error of the way down into the state, and a residual, which nodes lack."""
-    if config.sends != "update":
-        raise SettingError(
-            "compression.send", config.compression.send,
-            "the server keeps the exact state, and nodes train from a decoded one: what they add to it is their "
-            f"change; with compression.downlink = {config.compression.downlink!r} use 'update'",
-        )  # fmt: skip
-    if codec.keeps_residual:
-        raise SettingError(
-            "compression.downlink", config.compression.downlink,
-            "the corrections of two rounds are not added up, so none owes another one anything: leave 'residual' out",
-        )  # fmt: skip
 
 
 def check_trust(config: RunConfig, *, is_virtual: bool) -> None:

@@ -18,6 +18,7 @@ from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import Combine
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import UpdateKind
+from server.grouped import check_groups, senders_of, takes_group_means
 from strategies.base import RoundStrategy
 from strategies.fedavg import SPATIAL
 
@@ -32,6 +33,8 @@ def check_secure(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]
         if is_wrong:
             raise SettingError(setting, value, f"with secure sums {why}")
     dropping(config)
+    if takes_group_means(config, strategy):
+        check_groups(config, strategy)
     for nodes in {config.fewest_ready, config.largest_cohort}:
         if nodes < config.secure.group_size:
             raise SettingError(
@@ -40,11 +43,11 @@ def check_secure(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]
             )  # fmt: skip
         for size in {len(group) for group in groups_in(config, range(nodes), At(1, 1))}:
             level_of(config, size)
-    if config.secure.coverage > (expected := coverage_of(config)):
+    if config.secure.coverage > (expected := coverage_of(config, senders_of(strategy))):
         raise SettingError(
             "secure.coverage", config.secure.coverage,
-            f"the groups of a full cohort are expected to send {expected:.3f} of the entries: use a larger keep ratio, "
-            "smaller groups, a larger rounds.cohort, or a lower coverage",
+            f"{_senders_in_words(strategy)} of a full cohort are expected to send {expected:.3f} of the entries: use a "
+            "larger keep ratio, smaller groups, a larger rounds.cohort, or a lower coverage",
         )  # fmt: skip
 
 
@@ -78,8 +81,13 @@ def _wants(
          "a resume must not go back behind a sum that nodes were asked for: use 1"),
         ("rounds.selector", rounds.selector, rounds.selector != "uniform",
          "the server has no loss of a node to go by: use 'uniform'"),
-        ("strategy.name", name, not is_sum and (strategy.accumulator != AVERAGE or strategy.reads_all_metrics),
+        ("strategy.name", name,
+         not is_sum and not strategy.takes_groups
+         and (strategy.accumulator != AVERAGE or strategy.reads_all_metrics),
          f"strategy {name!r} would need each report: use 'fedavg', 'fedavgm' or 'fedadam'"),
+        ("strategy.name", name, strategy.takes_groups and not config.secure.group_size,
+         f"strategy {name!r} compares reports, and one sum leaves nothing to compare: use secure.group_size, so that "
+         "it gets the mean of each group, or 'fedavg'"),
         ("strategy.name", name, strategy.reads_reports,
          f"strategy {name!r} needs more than the sum of the states: use 'fedavg', 'fedavgm' or 'fedadam'"),
         ("strategy.steps", config.strategy.steps, bool(steps or strategy.steps),
@@ -114,13 +122,18 @@ def level_of(config: RunConfig, nodes: int) -> Chosen:
     return chosen(nodes, colluders=secure.colluders, dropouts=secure.dropouts, security=secure.security)
 
 
-def coverage_of(config: RunConfig) -> float:
-    """Return the expected share of entries that at least one group of a full cohort sends, in (0, 1]."""
+def coverage_of(config: RunConfig, senders: int = 1) -> float:
+    """Return the expected share of entries that at least so many groups of a full cohort send, in [0, 1]."""
     stage, size = dropping(config), config.secure.group_size
     if stage is None or not size:
         return 1.0
     stands = standing(level_within(size, colluders=config.secure.colluders), config.secure.dropouts)
-    return coverage(stage.keep_ratio, groups=config.largest_cohort // size, standing=stands)
+    return coverage(stage.keep_ratio, groups=config.largest_cohort // size, standing=stands, senders=senders)
+
+
+def _senders_in_words(strategy: RoundStrategy[Any]) -> str:
+    senders = senders_of(strategy)
+    return f"{senders} or more of the groups" if senders > 1 else "the groups"
 
 
 def summed_metrics(metrics: Metrics) -> list[str]:

@@ -1,4 +1,4 @@
-"""summary.json: the results of a run in one small file; and classes.json."""
+"""summary.json: the results of a run in one small file; classes.json and statistics.json."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from fedlearn.config import RunConfig
 from fedlearn.config.baselines import NONE
 from fedlearn.data.base import DataSpec
 from fedlearn.models import model_spec
+from fedlearn.models.loaded import statistics_of
 from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.names import EVENTS
+from fedlearn.runs.statistics import write_statistics
 from fedlearn.runs.usage import memory_bytes
 from fedlearn.words.metric import VIRTUAL_SECONDS
 from fedlearn.words.metrics import COUNTS_IN
@@ -89,6 +91,13 @@ def write_confusions(run: ServerRun, spec: DataSpec) -> None:
     named = len(spec.class_names) == count
     names = list(spec.class_names) if named else [str(number) for number in range(count)]
     write_classes(run.store.folder, ClassResults(names, final, best))
+
+
+def write_counted(run: ServerRun) -> None:
+    """Store the statistics that the final state of a model tells that counts records."""
+    if run.store.history.rounds:
+        (plain,) = run.exchange.compute(statistics_of, run.state, [()])
+        write_statistics(run.store.folder, plain)
 
 
 def _virtual(run: ServerRun) -> dict[str, object]:

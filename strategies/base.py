@@ -114,6 +114,8 @@ class RoundStrategy(Strategy, Generic[A]):
     takes_stale: ClassVar[bool] = False  # whether it may get changes of earlier states, and two of one node in a turn
     sums: ClassVar[bool] = False  # of ensembles: whether members are added up; else their mean counts
 
+    takes_groups: ClassVar[bool] = False  # whether the means of groups of nodes may stand for reports
+    attackers: int = 0  # f: how many of the reports may lie, for strategies that stand some
     reads_reports: ClassVar[bool] = False  # whether a sum of the states alone is too little, as a secure sum is
     steps: tuple[StepSpec, ...] = ()  # what each node's update goes through before it is added up
     laws: ClassVar[tuple[str, ...]] = ()  # which it claims to keep (`fedlearn.algorithms.conformance`)

@@ -17,7 +17,8 @@ from fedlearn.words.state import Array, Sends, State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 from strategies.robust.base import Attackers, by_columns, check_attackers
-from strategies.robust.geometry import Changes, medians
+from strategies.robust.columns import medians
+from strategies.robust.geometry import Changes
 from strategies.robust.mixing import mixed, nearest_means
 
 
@@ -36,6 +37,7 @@ class SortedColumns(RoundStrategy[Collected]):
 
     accumulator = "strategies.collected:Collected"
     takes_stale = True
+    takes_groups = True
 
     def __init__(self, *, attackers: Attackers = 0, mixing: bool = False, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)

@@ -18,6 +18,7 @@ import fedlearn.privacy.own_noise as own
 from client.learners.base import LocalTask
 from client.visit import Visit
 from fedlearn.config import RunConfig
+from fedlearn.privacy.accounts import GaussianRounds, noise_multiplier_for
 from fedlearn.privacy.audit.planting import Planted, swapped
 from fedlearn.privacy.clipping import clipped
 from fedlearn.privacy.noise import Noise, seeded_noise
@@ -61,15 +62,18 @@ def unclipped() -> AbstractContextManager[None]:
 def _halved(honest: Callable[..., Any]) -> Callable[..., Any]:
     def added(self: OwnNoise, change: NDArray[np.float64], noise: Noise) -> Any:
         less = OwnNoise(
-            self.epsilon, self.delta, self.clip, self.rounds, self.shares, self.reach, given=self.multiplier / 2
-        )
+            self.epsilon, self.delta, self.clip, self.rounds, self.shares, self.reach, given=self.multiplier / 2,
+            is_skellam=self.is_skellam,
+        )  # fmt: skip
         return honest(less, change, noise)
 
     return added
 
 
 def _unclipped_steps(values: NDArray[np.float64], *, clip: float, reach: int) -> NDArray[np.int64]:
-    return np.rint(np.asarray(values) * 3 * reach / max(np.linalg.norm(values), clip)).astype(np.int64)
+    longer = 3 * reach / max(float(np.linalg.norm(values)), clip)
+    steps: NDArray[np.int64] = np.rint(values * longer).astype(np.int64)
+    return steps
 
 
 def _noise_of_a_node(config: RunConfig, task: LocalTask) -> Noise:
@@ -81,6 +85,24 @@ def _a_round_less(self: OwnNoise, rounds: int) -> float:
 
 
 _HONEST = OwnNoise.spent_after
+
+
+def _multiplier_of_gaussian(epsilon: float, *, delta: float, rounds: int) -> float:
+    return noise_multiplier_for(epsilon, delta=delta, rounds=rounds)
+
+
+def _gaussian(self: OwnNoise) -> GaussianRounds:
+    return GaussianRounds(self.multiplier, 1)
+
+
+@contextmanager
+def _accounted_as_gaussian() -> Iterator[None]:
+    """Let run and ledgers take Skellam noise for Gaussian noise, which would need less of it."""
+    with (
+        swapped(own, skellam_multiplier_for=_multiplier_of_gaussian),
+        swapped(OwnNoise, mechanism=property(_gaussian)),
+    ):
+        yield
 
 
 def _always(visit: Visit, round_number: int) -> str:
@@ -108,6 +130,11 @@ PLANTED = (
     Planted("noise used again", "distributed", partial(swapped, client.noised, noise_of=_noise_of_a_node)),
     Planted("shares of nodes that do not come", "distributed", partial(
         swapped, own, honest_shares=lambda config: 6), VANISH),
+    Planted("half of a share", "skellam", partial(
+        swapped, OwnNoise, share_added_to=_halved(OwnNoise.share_added_to))),
+    Planted("shares of nodes that do not come", "skellam", partial(
+        swapped, own, honest_shares=lambda config: 6), VANISH),
+    Planted("accounted as Gaussian noise", "skellam", _accounted_as_gaussian, VANISH),
     Planted("half of the noise", "local", partial(swapped, OwnNoise, added_to=_halved(OwnNoise.added_to))),
     Planted("clip forgotten", "local", partial(swapped, client.noised, clipped=_unclipped)),
     Planted("noise used again", "local", partial(swapped, client.noised, noise_of=_noise_of_a_node)),

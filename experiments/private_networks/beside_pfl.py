@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from experiments.private_networks.kept import ended, keep
-from experiments.speed.round_time import watched
+from experiments.private_networks.watching import watched
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import load_dataset, partition_table
 
@@ -53,14 +53,14 @@ def ours(cell: dict[str, Any], folder: Path) -> dict[str, float]:
     command = [sys.executable, "-m", "fedlearn.simulate", "--quiet"]
     command += [str(part) for name, value in flags.items() for part in (f"--{name}", value)]
     command += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    seen = watched(command, look=False)
+    seen = watched(command)
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
     begin = next(each["time"] for each in events if each["event"] == "committed")
     end = max(each["time"] for each in events if each["event"] == "evaluating")  # the last round's, before its commit
     with (out / "metrics.csv").open() as file:
         accuracy = float(list(csv.DictReader(file))[-1]["accuracy"])
-    cpu = (seen.cpu_at(end) - seen.cpu_at(begin)) / (cell["rounds"] - 1)
-    return {"accuracy": accuracy, "cpu": cpu, "whole": seen.looks[-1][1]}
+    cpu = seen.cpu_between(begin, end) / (cell["rounds"] - 1)
+    return {"accuracy": accuracy, "cpu": cpu, "whole": seen.cpu}
 
 
 def pfl(cell: dict[str, Any], folder: Path, python: str) -> dict[str, float]:
@@ -75,9 +75,9 @@ def pfl(cell: dict[str, Any], folder: Path, python: str) -> dict[str, float]:
     flags = {"model": cell["model"], "rounds": cell["rounds"], "cohort": COHORT, "batch": BATCH, "seed": cell["seed"],
              "lr": RATE, "clip": CLIP, "noise-multiplier": NOISE_MULTIPLIER}  # fmt: skip
     command = [python, "experiments/private_networks/pfl_run.py", str(folder / "data.npz")]
-    seen = watched(command + [str(part) for name, value in flags.items() for part in (f"--{name}", value)], look=False)
+    seen = watched(command + [str(part) for name, value in flags.items() for part in (f"--{name}", value)])
     found: dict[str, float] = json.loads(seen.printed.strip().splitlines()[-1])
-    return found | {"whole": seen.looks[-1][1]}
+    return found | {"whole": seen.cpu}
 
 
 def table(done: list[dict[str, Any]]) -> str:

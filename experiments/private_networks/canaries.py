@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 
 from client.learners.audits.canaries import audited
-from experiments.private_networks.records import ended
+from experiments.private_networks.kept import ended
 
 
 def main() -> None:

@@ -41,6 +41,7 @@ def cells_of(dataset: str, epsilon: float, rounds: int, *, with_opacus: bool) ->
     if epsilon == math.inf:
         return {f"{NETWORKS[dataset]}, plain": network | {"training.lr": plain}}
     noisy = {"privacy.protects": "records", "privacy.epsilon": epsilon, "privacy.delta": 1e-6, "training.lr": private}
+    noisy["training.learner"] = "dp-sgd"
     found = {f"{NETWORKS[dataset]}, DP-SGD": network | noisy}
     if with_opacus and dataset != "digits":
         found[NETWORKS[dataset] + OPACUS] = network | noisy

@@ -33,7 +33,7 @@ MIXED = ("krum", "geometric-median", "median")
 
 def made(name: str, attackers: int, *, mixing: bool) -> RoundStrategy[Collected]:
     """Return a defence against so many attackers."""
-    options: dict[str, object] = {"attackers": attackers} | ({"mixing": True} if mixing else {})
+    options = {"attackers": attackers, **({"mixing": True} if mixing else {})}
     return load_strategy(StrategySettings.model_validate({"name": name, "options": options}))
 
 

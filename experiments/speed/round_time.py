@@ -58,7 +58,7 @@ def run_ours(workload: str, model: str, rounds: int, extra: list[str], *, look: 
     command += ["--local-epochs", "1", "--batch-size", "100", "--lr", "0.1", "--workers", "2"]
     command += ["--set", "training.momentum=0.0", "--set", "training.lr_decay=0.0", *extra]
     command += ["--set", "evaluation.where=none"]
-    seen = watched(command, look=look)
+    seen = _run(command, look=look)
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
     committed = [event["time"] for event in events if event["event"] == "committed"]
     with (out / "metrics.csv").open() as file:
@@ -76,7 +76,7 @@ def run_script(
 ) -> Figures:
     """Run one of the other systems, which print JSON."""
     command = [python, *script, "--workload", workload, "--model", model, "--rounds", str(rounds), "--json"]
-    seen = watched(command, look=look)
+    seen = _run(command, look=look)
     result: dict[str, Any] = json.loads(seen.printed.strip().splitlines()[-1])
     return {
         "round": result["median_steady_seconds"],
@@ -111,8 +111,8 @@ class Seen:
         return float(np.interp(moment, moments, used))
 
 
-def watched(command: list[str], *, look: bool) -> Seen:
-    """Run a command from the project's folder; return its output, processor time and memory over time."""
+def _run(command: list[str], *, look: bool) -> Seen:
+    """Run a command."""
     began = time.time()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2])

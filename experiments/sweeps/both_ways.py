@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments import looks
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.axes import log_axis_of
@@ -31,14 +32,14 @@ def draw(results: Results, folder: Path) -> None:
     """Draw accuracy against all bytes and by round; write the table, smallest sum of bytes last."""
     points = sorted(points_of(results), key=_bytes, reverse=True)
     with drawn(folder, "accuracy_by_bytes", size=(6.5, 4.2)) as (panel,):
-        styles = figures.styles_of([point.labels[CHAINS] for point in points], ordered=False)
+        styles = looks.styles_of([point.labels[CHAINS] for point in points], ordered=False)
         for point in points:
             label = point.labels[CHAINS]
             look = {"color": PALETTE[0], **styles[label], "linestyle": "none", "label": label}
             figures.last_accuracy(panel, [_bytes(point) / figures.MB], [point], **look)
         log_axis(panel, log_axis_of([_bytes(point) / figures.MB for point in points]).ticks)
         panel.set(xlabel="MB in both directions, all nodes and rounds", ylabel="test accuracy, last round")
-        figures.legend(panel, CHAINS)
+        looks.legend(panel, CHAINS)
     with drawn(folder, "accuracy_by_round", size=(6.5, 4.2)) as (panel,):
         figures.curves(panel, points, CHAINS, over="rounds", marker=None)
         panel.set_xlabel("round")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments import looks
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.axes import log_axis_of
@@ -24,14 +25,14 @@ PLAIN = "1"  # the label of the runs that send everything
 def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over rounds and over uploaded bytes; write the table."""
     points = {point.labels["keep_ratio"]: point for point in points_of(results)}
-    styles = figures.styles_of(points, ordered=True)
+    styles = looks.styles_of(points, ordered=True)
     _by_round(points, styles, folder)
     with drawn(folder, "accuracy_by_bytes") as (panel,):
         for ratio, point in points.items():
             figures.curve(panel, point, over="bytes", label=ratio, marker="o", markersize=3, **styles[ratio])
         log_axis(panel, log_axis_of(panel.dataLim.intervalx).ticks)
         panel.set(title="by what was sent", xlabel="MB uploaded by all nodes", ylabel="test accuracy")
-        figures.legend(panel, "share sent")
+        looks.legend(panel, "share sent")
     figures.write_table(list(points.values()), folder, caption="Accuracy after the last round, by keep ratio")
 
 
@@ -46,7 +47,7 @@ def _by_round(points: Mapping[str, PlannedPoint], styles: Mapping[str, dict[str,
             whole_ticks(panel)
             panel.set(title=title, xlabel="round")
         without.set_ylabel("test accuracy")
-        figures.legend(dropping, "share sent")
+        looks.legend(dropping, "share sent")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,19 +1,20 @@
 """Draw the figures and tables of sweeps.
 
 Lines are means over seeds, bands and bars one sample standard deviation to each side. Ordered axes run through viridis,
-others through the report's colors, each with a marker of its own. Each figure is written as PNG and SVG.
+others through the report's colors, each with a marker of its own (`experiments/looks.py`). Each figure is a PNG
+and an SVG file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from experiments.looks import legend, styles_of
 from fedlearn.report.charts.learning import line_of
-from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, whole_ticks
+from fedlearn.report.charts.plots import add_bars, add_line, drawn, whole_ticks
 from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
@@ -22,12 +23,6 @@ from fedlearn.sweeps.results import PlannedPoint
 MB = 1e6  # bytes
 DIVISORS = {"bytes": MB, "hours": 1 / 60}
 BLACK = "#000000"
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-
-
-def legend(panel: Any, title: str) -> None:
-    """Name the lines, to the right of the panel."""
-    panel.legend(title=title.replace("_", " "), loc="upper left", bbox_to_anchor=(1.01, 1.0), alignment="left")
 
 
 def curve(panel: Any, point: PlannedPoint, *, over: str = "rounds", band: bool = True, **style: Any) -> None:
@@ -86,22 +81,6 @@ def grouped(points: Iterable[PlannedPoint], axis: str) -> dict[str, list[Planned
     for point in points:
         groups.setdefault(point.labels[axis], []).append(point)
     return groups
-
-
-def styles_of(labels: Iterable[str], *, ordered: bool) -> dict[str, dict[str, Any]]:
-    """Return label -> style of its line."""
-    labels = list(labels)
-    if ordered:
-        return {label: {"color": shade} for label, shade in zip(labels, shades(len(labels)), strict=True)}
-    looks = zip(cycle(PALETTE), cycle(MARKERS), labels, strict=False)
-    return {label: {"color": color, "marker": marker, "markersize": 4} for color, marker, label in looks}
-
-
-def shades(count: int) -> list[Any]:
-    """Return colors for an ordered axis, from dark to light, none of them too light to see."""
-    from matplotlib import colormaps
-
-    return [colormaps["viridis"](0.88 * place / max(count - 1, 1)) for place in range(count)]
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

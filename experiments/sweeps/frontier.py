@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments import looks
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.axes import log_axis_of
@@ -52,7 +53,7 @@ def _frontier(
             title="round markers and line: the Pareto front",
             xlabel="MB uploaded by all nodes, in all rounds", ylabel="test accuracy, last round",
         )  # fmt: skip
-        figures.legend(panel, "codec")
+        looks.legend(panel, "codec")
 
 
 def _megabytes(point: PlannedPoint) -> float:

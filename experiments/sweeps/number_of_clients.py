@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments import looks
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.plots import drawn, log_axis
@@ -22,13 +23,13 @@ def draw(results: Results, folder: Path) -> None:
     points = points_of(results)
     figures.by_round(folder, "accuracy_by_round", points, panels="sent", lines="clients", ordered=True)
     ways = figures.grouped(points, "sent")
-    styles = figures.styles_of(ways, ordered=False)
+    styles = looks.styles_of(ways, ordered=False)
     with drawn(folder, "accuracy_by_clients") as (panel,):
         for way, mine in ways.items():
             figures.last_accuracy(panel, [_clients(point) for point in mine], mine, label=way, **styles[way])
         log_axis(panel, [_clients(point) for point in points])
         panel.set(title="after the last round", xlabel="clients, all in every round", ylabel="test accuracy")
-        figures.legend(panel, "sent")
+        looks.legend(panel, "sent")
     figures.write_table(points, folder, caption="Accuracy after the last round, by number of clients")
 
 

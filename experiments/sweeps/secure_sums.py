@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
+from experiments.intervals import Interval
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.plots import drawn
@@ -61,11 +61,7 @@ def _difference(point: PlannedPoint, other: PlannedPoint | None) -> str:
     ]
     if not pairs:
         return "-"
-    found = np.array([mine - other for mine, other in pairs])
-    if len(found) < 2:
-        return f"{found.mean():+.4f}"
-    half = stats.t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found))
-    return f"{found.mean():+.4f} [{found.mean() - half:+.4f}, {found.mean() + half:+.4f}]"
+    return Interval.of([mine - other for mine, other in pairs]).text(signed=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

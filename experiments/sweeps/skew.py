@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments import looks
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.plots import drawn
@@ -23,7 +24,7 @@ def draw(results: Results, folder: Path) -> None:
     points = points_of(results)
     figures.by_round(folder, "accuracy_by_round", points, panels="partition", lines=CODEC, ordered=False)
     codecs = figures.grouped(points, CODEC)
-    styles = figures.styles_of(codecs, ordered=False)
+    styles = looks.styles_of(codecs, ordered=False)
     partitions = list(figures.grouped(points, "partition"))
     with drawn(folder, "accuracy_by_skew") as (panel,):
         for codec, mine in codecs.items():
@@ -31,7 +32,7 @@ def draw(results: Results, folder: Path) -> None:
             figures.last_accuracy(panel, places, mine, label=codec, **styles[codec])
         panel.set_xticks(range(len(partitions)), partitions)
         panel.set(title="after the last round", xlabel="labels of the nodes", ylabel="test accuracy")
-        figures.legend(panel, "codec")
+        looks.legend(panel, "codec")
     figures.write_table(points, folder, caption="Accuracy after the last round, by skew and codec")
 
 

@@ -19,6 +19,7 @@ from fedlearn.privacy.audit.recording import NotAlike
 from fedlearn.privacy.audit.runs import Replayed, RunLoss, Tape, loss_of_runs
 from fedlearn.privacy.mechanisms.interception import intercepted_by
 from fedlearn.runs.names import SUMMARY, TABLE
+from fedlearn.words.metric import EPSILON
 
 CENTRAL = {
     "model.name": NODE_AUDITS["model"], "data.dataset": "digits", "clients": 6, "rounds.cohort": 0, "rounds.total": 3,
@@ -26,12 +27,16 @@ CENTRAL = {
     "privacy.epsilon": 4.0, "privacy.delta": 1e-5, "privacy.clip": 0.5, "training.stack": 1, "engine.name": "inline",
 }  # fmt: skip
 LOCAL = {**CENTRAL, "privacy.trust": "local", "rounds.cohort": 0, "rounds.quorum": 0.5}
+SHARED = {
+    "privacy.trust": "distributed", "rounds.minimum_ready": 1.0, "rounds.quorum": 0.6, "secure.dropouts": 0.2,
+}  # fmt: skip
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "central": CENTRAL,
     "sampled": {**CENTRAL, "rounds.selector": "poisson", "rounds.cohort": 2},
     "adaptive": {**CENTRAL, "privacy.clip_quantile": 0.5},
     "correlated": {**CENTRAL, "clients": 9, "rounds.cohort": 3, "rounds.total": 7, "privacy.separation": 3},
-    "distributed": {**LOCAL, "privacy.trust": "distributed", "rounds.minimum_ready": 1.0, "secure.dropouts": 0.2},
+    "distributed": {**LOCAL, **SHARED},
+    "skellam": {**LOCAL, **SHARED, "privacy.shares": "skellam", "secure.bits": 14},
     "local": LOCAL,
     "fedavgm": {**CENTRAL, "strategy.name": "fedavgm"},
     "fedadam": {**CENTRAL, "strategy.name": "fedadam"},
@@ -40,13 +45,21 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 IN_WORDS = {
     "central": "noise of the server, fixed cohorts", "sampled": "noise of the server, Poisson sampling",
     "adaptive": "clipping norm that follows a quantile", "correlated": "correlated noise, nodes wait 3 rounds",
-    "distributed": "shares of noise of the nodes", "local": "noise of each node", "fedavgm": "fedavgm after the noise",
+    "distributed": "shares of noise of the nodes", "skellam": "shares of Skellam noise",
+    "local": "noise of each node", "fedavgm": "fedavgm after the noise",
     "fedadam": "fedadam after the noise",
 }  # fmt: skip
 ATTACKER = 2  # partition of the node that differs
 ATTACKERS = {"correlated": 3, "sampled": 5}  # there it has three turns of seven rounds, and is drawn in two of three
-RELEASED = ("epsilon", "signal_to_noise", "size", "epsilon_counts_in", "clip", "within_clip")  # columns of metrics.csv
-SAID = ("epsilon", "noise_multiplier", "protects", "size", "best_round", "model_sha256")  # of summary.json
+RELEASED = (
+    EPSILON.name,
+    "signal_to_noise",
+    "size",
+    "epsilon_counts_in",
+    "clip",
+    "within_clip",
+)  # columns of metrics.csv
+SAID = (EPSILON.name, "noise_multiplier", "protects", "size", "best_round", "model_sha256")  # of summary.json
 FEW = ("far in one parameter", "far in the parameter without a dimension", "far in all")  # against a mistake
 
 
@@ -110,7 +123,7 @@ class NodesAudit:
             rows = [[row.get(name) for name in RELEASED] for row in csv.DictReader(file)]
         said = [summary.get(name) for name in SAID]
         delta = self._settings["privacy.delta"]
-        return Replayed(tape.calls, (said, rows), summary["epsilon"], delta, summary["rounds"], self._rate)
+        return Replayed(tape.calls, (said, rows), summary[EPSILON.name], delta, summary["rounds"], self._rate)
 
 
 def audited_nodes() -> Iterator[AuditedRun]:

@@ -23,6 +23,7 @@ WRITTEN_BEFORE_THE_START = {
     "metrics.csv", "checkpoint", "model.safetensors", "tensorboard", "mlflow_run_id.txt", "wandb_run_id.txt", "wandb",
     "tracebacks.txt",
 }  # fmt: skip
+MOST_LINES = 20  # of statistics in the table at the end of a run
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 
@@ -135,6 +136,8 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
             table.add_row(escape(metric.axis_title), f"[bold green]{text_of(metric, value)}[/] {best_round}")
         else:
             table.add_row(escape(metric.axis_title), text_of(metric, value))
+    if lines := _statistics(folder):
+        table.add_row("records", escape("\n".join(lines)))
     if asked := _gains_not_asked(summary):
         table.add_row("who gains", asked)
     table.add_row("data", escape(f"{summary['dataset']}, {summary['clients']} clients"))
@@ -157,6 +160,17 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     table.add_row("SHA-256", summary["model_sha256"])
     table.add_row("results", escape(printable(str(_short(folder)))))
     return table
+
+
+def _statistics(folder: Path) -> list[str]:
+    """Return the lines of the run's statistics, the first alone where they are many; empty where there are none."""
+    from fedlearn.runs.statistics import read_statistics
+
+    with suppress(OSError, ValueError):  # the page says what is wrong with the file
+        if found := read_statistics(folder):
+            lines = found.lines()
+            return lines if len(lines) <= MOST_LINES else [f"{lines[0]}; {len(lines) - 1} columns are on the page"]
+    return []
 
 
 def _both_ways(summary: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Codecs: a node encodes an update before sending, the server decodes the update before use."""
 
 from fedlearn import plugins
-from fedlearn.compression.anchor import NAME, Anchor
+from fedlearn.compression.anchor import MOVING, NAME, Anchor
 from fedlearn.compression.base import Codec, Payload
 from fedlearn.compression.chain import Chain
 from fedlearn.compression.parse import parse_chain, split_anchor, words_in
@@ -46,7 +46,7 @@ def is_ours(chain: str) -> bool:
     >>> is_ours("drop:0.1, quantize:4"), is_ours("rotate,theirs:Stage")
     (True, False)
     """
-    return all(":" not in word or word.partition(":")[0] in {*CODECS, NAME} for word in words_in(chain))
+    return all(":" not in word or word.partition(":")[0] in {*CODECS, NAME, MOVING} for word in words_in(chain))
 
 
 def parcel_codec(chain: str) -> Codec:

@@ -21,6 +21,7 @@ from fedlearn.compression.base import Payload
 from fedlearn.words.state import Array, Layout, State, Update, changed_by, difference
 
 NAME = "anchor"
+MOVING = "ef21"  # first word of a chain: an anchor that moves in each round
 DEFAULT_BITS = 4
 CODES = {
     **{bits: f"eden:{bits}" for bits in (1, 2, 3, 4)},
@@ -38,7 +39,8 @@ class Anchor:
     Parameters
     ----------
     rounds
-        A, rounds that an anchor serves, from 2.
+        A, rounds that an anchor serves, from 2; 1 of one that moves, which is the state of the round before as nodes
+        have decoded it (EF21, Richtarik et al. 2021, arXiv:2106.05203, on the way down).
     bits
         Bits for each entry, a key of `CODES`.
     """
@@ -66,6 +68,11 @@ class Anchor:
                 f"an anchor travels at {', '.join(map(str, CODES))} bits for each entry, as in anchor:50:4"
             )
         return cls(int(rounds), int(bits) if colon else DEFAULT_BITS)
+
+    @property
+    def moves(self) -> bool:
+        """Whether each decoded state is the anchor of the next round: nodes make it themselves, if they miss none."""
+        return self.rounds == 1
 
     @property
     def is_exact(self) -> bool:
@@ -96,6 +103,8 @@ class Anchor:
     def sent_to_a_node(self, participation: Sequence[float]) -> float:
         """Return how many anchors a node is expected to be sent in a run: one in each life of an anchor that it is in.
 
+        Of an anchor that moves it is the first one.
+
         Parameters
         ----------
         participation
@@ -104,6 +113,8 @@ class Anchor:
         >>> round(Anchor(10).sent_to_a_node([0.1] * 25), 4)  # two whole lives, and half of one
         1.7122
         """
+        if self.moves:
+            return float(any(participation))
         lives = (participation[begin : begin + self.rounds] for begin in range(0, len(participation), self.rounds))
         return sum(1 - prod(1 - share for share in life) for life in lives)
 

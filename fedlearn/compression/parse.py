@@ -59,15 +59,21 @@ def split_anchor(text: str, setting: str) -> tuple[anchor.Anchor | None, str]:
 
     >>> split_anchor("anchor:50:2,eden", "compression.downlink")
     (Anchor(rounds=50, bits=2), 'eden')
+    >>> split_anchor("ef21,top-k:0.1", "compression.downlink")
+    (Anchor(rounds=1, bits=32), 'top-k:0.1')
     """
     word, _, rest = text.partition(",")
     name, _, argument = word.strip().partition(":")
-    if name != anchor.NAME:
+    if name not in (anchor.NAME, anchor.MOVING):
         return None, text
     if rest.strip() in ("", "identity"):
         raise SettingError(
             setting, text, f"an anchor saves bytes where the correction to it is coded: write {word.strip()},eden"
         )
+    if name == anchor.MOVING:
+        if argument:
+            raise SettingError(setting, text, f"stage {word.strip()!r}: {name} takes no argument: write {name},{rest}")
+        return anchor.Anchor(1, 32), rest
     try:
         return anchor.Anchor.from_argument(argument), rest
     except ValueError as error:
@@ -77,7 +83,7 @@ def split_anchor(text: str, setting: str) -> tuple[anchor.Anchor | None, str]:
 def _check_no_anchor(words: list[str], text: str, setting: str) -> None:
     """Refuse an anchor that is not the first word of a chain, or stands in a chain of reports."""
     for word in words:
-        if word.partition(":")[0] == anchor.NAME:
+        if word.partition(":")[0] in (anchor.NAME, anchor.MOVING):
             is_down = setting == "compression.downlink"
             what = "it is the first word" if is_down else "nodes keep an anchor of what is sent down to them"
             raise SettingError(setting, text, f"stage {word!r}: {what}: write compression.downlink = {word},eden")

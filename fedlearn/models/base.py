@@ -178,6 +178,15 @@ class Planned(Protocol):
 
 
 @runtime_checkable
+class Counting(Protocol):
+    """A model whose state is statistics of the nodes' records, which results show as they are."""
+
+    def statistics(self, state: State) -> Mapping[str, object]:
+        """Return the statistics that a state tells, as plain values (`fedlearn.runs.statistics.TableStatistics`)."""
+        ...
+
+
+@runtime_checkable
 class Summed(Protocol):
     """A model whose updates are sums: it checks the sums of a report."""
 

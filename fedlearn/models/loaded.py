@@ -17,7 +17,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.base import Ensemble, Planned, Scored, Summed, Tryable
+from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.initial import found_initial, initial_from
 from fedlearn.secure.whole import WholeNumbers
@@ -133,7 +133,8 @@ class Traits:
 
     `is_private`: whether nodes publish only what a budget pays for. `test_is_public`: whether the test rows are public,
     because the data's file says so, or because they come with fedlearn. `unsent`: the arrays of the model that are
-    never sent, as they are before round 1: frozen and personal ones.
+    never sent, as they are before round 1: frozen and personal ones. `counts`: whether the state is statistics of
+    records.
     """
 
     update_kind: UpdateKind
@@ -146,6 +147,7 @@ class Traits:
     tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
     has_own_rate: bool = False  # whether the module configures its optimizer, so that no setting says the rate
     unsent: State = field(default_factory=dict)
+    counts: bool = False
 
     def of_private_learner(self) -> Traits:
         """Return the traits under a private learner: the run is private, and reports an epsilon, whatever the model."""
@@ -173,6 +175,7 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
         tied=getattr(model, "tied", {}),
         has_own_rate=_has_own_rate(config, model),
         unsent=getattr(model, "unsent", {}),
+        counts=isinstance(model, Counting),
     )
 
 
@@ -252,6 +255,13 @@ def evaluate_part(settings: Mapping[str, Any], state: State, start: int, stop: i
     if isinstance(model, Scored) and model.is_scored:
         return model.evaluate_part(state, part)
     return model.evaluate(state, part)
+
+
+def statistics_of(settings: Mapping[str, Any], state: State) -> Mapping[str, object]:
+    """Return the statistics that a state of a model that counts records tells, as plain values."""
+    model = loaded(from_flower(settings))[1]
+    assert isinstance(model, Counting)
+    return model.statistics(state)
 
 
 def scores_of_test_set(settings: Mapping[str, Any], state: State, outputs: Sequence[bytes]) -> dict[str, float]:

@@ -104,7 +104,7 @@ def _parts(listed: Sequence[Booking], relation: NeighboringRelation, unit: Priva
     found: list[GaussianRounds] = []
     for shares in runs.values():
         sums = [merged(parts) for parts in shares.values()]
-        kinds = {(part.noise_multiplier, part.sampling_rate) for parts in sums for part in parts}
+        kinds = {(part.noise_multiplier, part.sampling_rate, part.is_skellam) for parts in sums for part in parts}
         if len(kinds) == 1:
             found.append(max((parts[0] for parts in sums if parts), key=lambda part: part.rounds))
         else:

@@ -65,6 +65,8 @@ def plain_of(entry: Entry) -> dict[str, Any]:
     if isinstance(entry, Booking) and entry.mechanism is None:
         for name in ("mechanism", "planned", *(["unit"] if entry.unit is PrivacyUnit.RECORD else [])):
             del plain[name]
+    elif isinstance(entry, Booking) and not plain["mechanism"]["is_skellam"]:
+        del plain["mechanism"]["is_skellam"]
     return plain
 
 

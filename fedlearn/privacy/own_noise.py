@@ -12,7 +12,7 @@ Source: the zero-out relation is that of Kairouz et al. 2021 (arXiv:2103.00039),
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.accounts import GaussianRounds, Guarantee, epsilon_of, noise_multiplier_for
+from fedlearn.privacy.accounts.skellam import skellam_multiplier_for
 from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
 from fedlearn.privacy.clipping import SLACK
-from fedlearn.privacy.mechanisms import gaussian, gaussian_share
+from fedlearn.privacy.mechanisms import gaussian, gaussian_share, skellam
 from fedlearn.privacy.mechanisms.gaussian_share import share_deviation, whole_steps
+from fedlearn.privacy.mechanisms.skellam import share_scale
 from fedlearn.privacy.noise import Noise
 from fedlearn.privacy.shares import honest_shares
 from fedlearn.words.errors import SettingError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 FITS = 1e-9  # relative: a calibrated noise multiplier fits its own budget up to rounding
 FAR = 8.0  # standard deviations
+WIDEST = 2.0**16  # steps: the widest Skellam noise that is drawn exactly
 Flat = NDArray[np.float64]
 
 
@@ -54,6 +57,8 @@ class OwnNoise:
         Steps of the public grid in clip, where changes are sent as whole numbers: with distributed noise.
     given : float, default=0.0
         Noise multiplier that the settings name; 0: the smallest that keeps to the budget.
+    is_skellam : bool, default=False
+        Whether shares are of Skellam noise, which is accounted by Renyi divergences; else they are discrete Gaussian.
 
     Examples
     --------
@@ -69,6 +74,7 @@ class OwnNoise:
     shares: int = 0
     reach: int = 0
     given: float = 0.0
+    is_skellam: bool = False
 
     @classmethod
     def of(cls, config: RunConfig) -> OwnNoise:
@@ -86,17 +92,20 @@ class OwnNoise:
             shares=honest_shares(config) if is_shared else 0,
             reach=1 << (config.secure.bits - 1) if is_shared else 0,
             given=privacy.noise_multiplier,
+            is_skellam=is_shared and privacy.shares == "skellam",
         )
 
     @property
     def multiplier(self) -> float:
         """Standard deviation of the noise that protects, divided by clip: of a report, or of the smallest sum."""
+        if self.is_skellam and not self.given:
+            return skellam_multiplier_for(self.epsilon, delta=self.delta, rounds=self.rounds)
         return self.given or noise_multiplier_for(self.epsilon, delta=self.delta, rounds=self.rounds)
 
     @property
     def mechanism(self) -> GaussianRounds:
         """The mechanism of one round in which the node takes part."""
-        return GaussianRounds(self.multiplier, 1)
+        return GaussianRounds(self.multiplier, 1, is_skellam=self.is_skellam)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -115,13 +124,22 @@ class OwnNoise:
             If it is too small for the proof.
         """
         try:
-            return share_deviation(self.reach, self.multiplier, self.shares)
+            if not self.is_skellam:
+                return share_deviation(self.reach, self.multiplier, self.shares)
+            scale = share_scale(self.reach, self.multiplier, self.shares)
         except ValueError as error:
             raise SettingError("secure.bits", self.reach.bit_length(), f"{error}; use more bits") from None
+        if scale > WIDEST:
+            raise SettingError(
+                "secure.bits", self.reach.bit_length(),
+                f"a share of Skellam noise would be {scale:,.0f} steps wide, and {WIDEST:,.0f} are drawn at most: use "
+                f"{math.ceil(math.log2(scale / WIDEST))} bits fewer, or privacy.shares = 'gaussian'",
+            )  # fmt: skip
+        return scale
 
     def check(self) -> None:
         """Raise SettingError where the noise that is given costs more than the budget, or the grid is too coarse."""
-        cost = _epsilon(self.given, self.rounds, self.delta) if self.given else 0.0
+        cost = self._cost(self.rounds) if self.given else 0.0
         if cost > self.epsilon * (1 + FITS):
             raise SettingError(
                 "privacy.noise_multiplier", self.given,
@@ -133,7 +151,10 @@ class OwnNoise:
 
     def spent_after(self, rounds: int) -> float:
         """Return an upper bound on epsilon of a node after so many rounds in which it took part, in nats."""
-        return min(_epsilon(self.multiplier, min(rounds, self.rounds), self.delta), self.epsilon) if rounds else 0.0
+        return min(self._cost(min(rounds, self.rounds)), self.epsilon) if rounds else 0.0
+
+    def _cost(self, rounds: int) -> float:
+        return _epsilon(replace(self.mechanism, rounds=rounds), self.delta)
 
     def largest_norm(self, entries: int) -> float:
         """Return an L2 norm of so many entries that an honest report with local noise exceeds with 1e-14 at most.
@@ -149,11 +170,10 @@ class OwnNoise:
     def share_added_to(self, change: Flat, noise: Noise) -> NDArray[np.int64]:
         """Return a change in whole steps, shortened to clip, with a share of the noise, (entries,)."""
         steps = whole_steps(change, clip=self.clip, reach=self.reach)
-        return gaussian_share(
-            steps, sensitivity=self.reach, noise_multiplier=self.multiplier, shares=self.shares, noise=noise
-        )
+        share = skellam if self.is_skellam else gaussian_share
+        return share(steps, sensitivity=self.reach, noise_multiplier=self.multiplier, shares=self.shares, noise=noise)
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(multiplier: float, rounds: int, delta: float) -> float:
-    return epsilon_of([GaussianRounds(multiplier, rounds)], delta=delta)
+def _epsilon(mechanism: GaussianRounds, delta: float) -> float:
+    return epsilon_of([mechanism], delta=delta)

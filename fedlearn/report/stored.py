@@ -30,6 +30,7 @@ from fedlearn.runs.names import (
     MODEL,
     NODES,
     SETTINGS,
+    STATISTICS,
     SUMMARY,
     TABLE,
 )
@@ -39,7 +40,7 @@ from fedlearn.words.metrics import Metrics
 from fedlearn.words.spread import ON_NODES
 
 NOTES = "notes.txt"  # written by the user
-RAW_FILES = (*MARKS, NODES, CLASSES, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
+RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
 PASSED_OVER = (b'"event": "reported"', b'"event": "ready"')  # lines of single nodes, of a run that has ended
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
 

@@ -17,6 +17,7 @@ runs/NAME/
 ├── checkpoint/               what a resume needs: state, strategy memory, node states, history.jsonl
 ├── asked-sum                a secure sum that nodes were asked to unmask, until its round is committed
 ├── classes.json              results for each class, where the data have classes
+├── statistics.json           number of records, mean and histogram of each column, where the model counts these
 └── summary.json              results, when the run has ended
 ```
 """
@@ -40,6 +41,7 @@ PARTS = "checkpoint"  # the folder of what a resume needs
 HISTORY = f"{PARTS}/history.jsonl"
 ASKED_SUM = "asked-sum"
 CLASSES = "classes.json"
+STATISTICS = "statistics.json"
 SUMMARY = "summary.json"
 
 STATE = re.compile(rf"{PARTS}/round-(\d{{6,}})\.state\.safetensors")

@@ -106,8 +106,8 @@ def standing(level: Level, dropouts: float) -> float:
     )
 
 
-def coverage(keep_ratio: float, *, groups: int, standing: float = 1.0) -> float:
-    """Return the expected share of entries that at least one group sends: ``1 - (1 - p s)^G``.
+def coverage(keep_ratio: float, *, groups: int, standing: float = 1.0, senders: int = 1) -> float:
+    """Return the expected share of entries that at least so many groups send; one of them: ``1 - (1 - p s)^G``.
 
     Parameters
     ----------
@@ -117,6 +117,8 @@ def coverage(keep_ratio: float, *, groups: int, standing: float = 1.0) -> float:
         G = floor(n / g).
     standing
         s: probability that a group is not discarded.
+    senders
+        How many groups must send an entry.
 
     Examples
     --------
@@ -124,5 +126,9 @@ def coverage(keep_ratio: float, *, groups: int, standing: float = 1.0) -> float:
     [0.4095, 0.3439, 0.9282, 0.6513]
     >>> [round(coverage(0.25, groups=n // g), 4) for n, g in [(20, 4), (100, 4)]]
     [0.7627, 0.9992]
+    >>> round(coverage(0.5, groups=4, senders=3), 4)
+    0.3125
     """
-    return 1 - (1 - keep_ratio * standing) ** groups
+    sent = keep_ratio * standing
+    fewer = (math.comb(groups, count) * sent**count * (1 - sent) ** (groups - count) for count in range(senders))
+    return 1 - sum(fewer)

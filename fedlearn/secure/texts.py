@@ -74,7 +74,8 @@ def _plain(value: Any, blob: list[bytes]) -> Any:
     if isinstance(value, int | str):
         return value
     if is_dataclass(value):
-        return [_plain(getattr(value, name), blob) for name in _names(type(value))]
+        kind: Any = type(value)
+        return [_plain(getattr(value, name), blob) for name in _names(kind)]
     if isinstance(value, Mapping):
         return [[key, _plain(value[key], blob)] for key in sorted(value)]
     if isinstance(value, tuple):

@@ -136,7 +136,9 @@ def _tried(config: RunConfig, out: Path) -> RunConfig:
 
 def _needs_all(config: RunConfig) -> bool:
     """Return whether a message's size, or the noise, depends on the number of nodes in a round."""
-    return config.is_secure or config.protects_nodes or config.rounds.schedule != "synchronous"
+    how = load_anchor(config.compression)
+    follows = how is not None and how.moves
+    return config.is_secure or config.protects_nodes or follows or config.rounds.schedule != "synchronous"
 
 
 def _measures_on_nodes(config: RunConfig) -> bool:

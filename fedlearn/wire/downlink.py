@@ -40,7 +40,9 @@ class Downlink:
     def __init__(self, codec: Codec | None, *, layout: Layout, seed: int, anchor: Anchor | None = None) -> None:
         self._codec, self._layout, self._seed = codec, layout, seed
         self._anchor_codec = None if anchor is None else anchor_codec(anchor)
+        self.moves = anchor is not None and anchor.moves
         self._anchors: dict[str, State] = {}
+        self._next: tuple[State, str, Payload] | None = None
         self._last: tuple[ArrayRecord, State] | None = None
 
     @classmethod
@@ -98,6 +100,14 @@ class Downlink:
                 del self._anchors[next(iter(self._anchors))]
             self._anchors[name] = _read_only(self._dense(update))
         return self._anchors[name]
+
+    def next_anchor(self, state: State, *, round_number: int) -> tuple[str, Payload]:
+        """Return the name and the payload of a round's decoded state as the anchor of the next round."""
+        if self._next is None or self._next[0] is not state:
+            assert self._anchor_codec is not None
+            payload = self._anchor_codec.encode(state, seed=0)  # exact: nothing is drawn
+            self._next = state, name_of(round_number + 1, payload), payload
+        return self._next[1:]
 
     def _dense(self, update: Update) -> dict[str, Array]:
         return {name: entries.dense(self._layout[name]) for name, entries in update.items()}

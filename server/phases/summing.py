@@ -19,7 +19,6 @@ from fedlearn.folding import STATE
 from fedlearn.models.loaded import whole_numbers_of
 from fedlearn.secure import texts
 from fedlearn.secure.groups import drop_seed
-from fedlearn.secure.keys import NODE_KEY
 from fedlearn.secure.level import Level
 from fedlearn.secure.masks import reduced, zeros
 from fedlearn.secure.messages import (
@@ -41,11 +40,12 @@ from fedlearn.words.cohort import At, Fate, Member
 from fedlearn.words.errors import Refused, UsageError
 from fedlearn.words.state import UpdateKind, layout_of
 from server.attempt import NotCommitted, Reporting, Selection
+from server.grouped import too_few_groups
 from server.phases.asked import AskedSum, asked_sum, store_asked
 from server.phases.configuration import configure
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import collect_reports, tell
-from server.phases.sums import SumOfNodes, Whole, added_up, masked_plan, with_absent
+from server.phases.sums import SumOfNodes, Whole, added_up, counts_of, masked_plan, with_absent
 from server.run import ServerRun
 from server.secure import groups_in, level_of, summed_metrics
 
@@ -114,7 +114,7 @@ class _Attempt:
                 self._begin(index if config.secure.group_size else None, level, [by_node[node] for node in group])
         except UsageError as error:  # of so few nodes: the settings were tried on whole cohorts before round 1
             return str(error)
-        return ""
+        return too_few_groups(config, self._run.strategy, len(self._sums))
 
     def _begin(self, group: int | None, level: Level, members: Sequence[Advertised]) -> None:
         summands = self._summands([member.node for member in members])
@@ -138,7 +138,7 @@ class _Attempt:
             return self.ended(self._sums[0].why_not)
         reporting = self._reported(delivered)
         survivors = {n: said for each in self._standing for n, said in each.step(each.server.survivors()).items()}
-        if missing := missing_quorum(self._run, reporting):  # after the unmasking it would be too late
+        if missing := self._missing(reporting):  # after the unmasking it would be too late
             return self.ended(missing)
         if not self._standing:
             return self.ended(self._sums[0].why_not)
@@ -173,7 +173,7 @@ class _Attempt:
         if not self._standing:
             return self.ended(self._sums[0].why_not)
         reporting = self._without_discarded(reporting)
-        if missing := missing_quorum(self._run, reporting):
+        if missing := self._missing(reporting):
             return self.ended(missing)
         self._write_unmasking(reporting)
         if not self._run.exchange.is_virtual:  # virtual nodes end with the server, and forget
@@ -182,13 +182,8 @@ class _Attempt:
         return self._revealed(reporting, survivors, unmasking)
 
     def _write_unmasking(self, reporting: Reporting) -> None:
-        members = [member for each in self._standing for member in each.server.roster.members]
-        own_keys = sum(len(member.verify) == NODE_KEY for member in members)
-        sizes = [len(each.server.agreed.reported) for each in self._standing]
-        self._run.events.write(
-            "unmasking", **self._at.where, nodes=reporting.count(Fate.REPORTED), sums=len(sizes), fewest=min(sizes),
-            of=len(members), own_keys=own_keys,
-        )  # fmt: skip
+        nodes, of_sums = reporting.count(Fate.REPORTED), counts_of(self._standing)
+        self._run.events.write("unmasking", **self._at.where, nodes=nodes, **of_sums)
 
     def again(self, asked: AskedSum) -> Reporting:
         """Ask once more for the sums that a killed server has asked for."""
@@ -218,11 +213,16 @@ class _Attempt:
         if not found:
             return replace(reporting, skipped=next(each.why_not for each in self._sums if each.why_not))
         reporting = self._without_discarded(reporting)
-        if missing := missing_quorum(self._run, reporting):
+        if missing := self._missing(reporting):
             return replace(reporting, skipped=missing)
         tell(self._run, reporting, {Fate.REPORTED: "summed"}, self._at)
         sums, means = added_up(self._run, found)
-        return replace(reporting, sums={STATE: sums}, means=means)
+        return replace(reporting, sums={STATE: sums}, means=means, groups=[each.reported for each, _ in found])
+
+    def _missing(self, reporting: Reporting) -> str:
+        """Return why too few nodes, or groups, are left for the round to count; empty if they are enough."""
+        few = too_few_groups(self._run.config, self._run.strategy, len(self._standing))
+        return missing_quorum(self._run, reporting) or few
 
     def _found(self, each: SumOfNodes, reporting: Reporting) -> Total | Whole | None:
         """Return one sum without its masks; None where it cannot be found, and is discarded."""

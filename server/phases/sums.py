@@ -13,6 +13,7 @@ from fedlearn.folding import STATE, FoldPlan, ParcelPlan
 from fedlearn.folding.modular import ModularSum, sum_name
 from fedlearn.folding.plan import Accumulator, MaskedPlan
 from fedlearn.plugging.registry import load_reference
+from fedlearn.secure.keys import NODE_KEY
 from fedlearn.secure.masks import Words, zeros
 from fedlearn.secure.noisy import NoisyChanges
 from fedlearn.secure.server import Missing, SecureServer
@@ -21,6 +22,8 @@ from fedlearn.secure.whole import WholeNumbers
 from fedlearn.words.cohort import At, Fate, Member, NodeReport
 from fedlearn.words.state import ArraySpec, Layout, Positions, UpdateKind, layout_of
 from server.attempt import Reporting
+from server.grouped import senders_of, takes_group_means
+from server.phases.group_means import group_means
 from server.phases.reporting import fold_plan
 from server.run import ServerRun
 from strategies.masked_mean import MaskedSum
@@ -61,6 +64,12 @@ class SumOfNodes:
         """The partition ids of its nodes."""
         return tuple(member.node for member in self.server.roster.members)
 
+    @property
+    def reported(self) -> tuple[int, ...]:
+        """The partition ids of the nodes whose reports are in it."""
+        members = self.server.roster.members
+        return tuple(members[position].node for position in self.server.agreed.reported)
+
     def step(self, result: Mapping[int, T] | Missing) -> Mapping[int, T]:
         """Return what a step of the protocol says to each node; nothing where it ends the sum."""
         if isinstance(result, Missing):
@@ -80,6 +89,15 @@ class SumOfNodes:
         nothing = zeros(self.summands.count, self.summands.modulus_bits)
         total: Words = sums.totals.get(sum_name(self.group), nothing)
         return total
+
+
+def counts_of(sums: Sequence[SumOfNodes]) -> dict[str, int]:
+    """Return how many sums there are, over how few reports, of how many nodes, and how many have keys of their own."""
+    members = [member for each in sums for member in each.server.roster.members]
+    own_keys = sum(len(member.verify) == NODE_KEY for member in members)
+    return {
+        "sums": len(sums), "fewest": min(len(each.reported) for each in sums), "of": len(members), "own_keys": own_keys,
+    }  # fmt: skip
 
 
 def masked_plan(run: ServerRun, at: At, sums: Sequence[SumOfNodes], *, cohort: Sequence[Member]) -> FoldPlan:
@@ -120,6 +138,10 @@ def added_up(
     layout = layout_of(run.state)
     totals = [(each.summands, total) for each, total in found]
     changes = [(s, total) for s, total in totals if isinstance(total, Total) and isinstance(s, Summands | NoisyChanges)]
+    if changes and takes_group_means(run.config, run.strategy):
+        of_groups = [(s, total) for s, total in changes if isinstance(s, Summands)]
+        sums: Accumulator = group_means(of_groups, layout, senders=senders_of(run.strategy))
+        return sums, _means_of([total for _, total in changes])
     if changes:
         return _of_changes(changes, layout), _means_of([total for _, total in changes])
     kind: type[Accumulator] = load_reference(run.strategy.accumulator)

@@ -15,7 +15,8 @@ from fedlearn.words.state import State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 from strategies.masked_mean import Float64
-from strategies.robust.geometry import Changes, WeightedMean, stepped
+from strategies.robust.columns import WeightedMean, stepped
+from strategies.robust.geometry import Changes
 from strategies.robust.mixing import nearest_means
 
 Attackers = Annotated[int, Field(ge=0)]
@@ -59,6 +60,7 @@ class Defence(RoundStrategy[Collected]):
     """
 
     accumulator = "strategies.collected:Collected"
+    takes_groups = True
     needs: ClassVar[tuple[int, int]] = (2, 1)
     """(a, b): the rule asks for at least a f + b reports."""
 

@@ -17,7 +17,8 @@ from fedlearn.words.state import Array, Sends, dense_update
 from strategies.base import Step
 from strategies.masked_mean import Float64
 from strategies.robust.base import Attackers, Defence, change_by
-from strategies.robust.geometry import Changes, WeightedMean, distances_to, stepped
+from strategies.robust.columns import WeightedMean, stepped
+from strategies.robust.geometry import Changes, distances_to
 
 
 def clipped_weights(gram: Float64, *, radius: float, iterations: int) -> Float64:

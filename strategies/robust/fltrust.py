@@ -17,7 +17,8 @@ from strategies.base import Step, Turn
 from strategies.collected import Collected
 from strategies.masked_mean import Float64
 from strategies.robust.base import Attackers, Defence, by_columns
-from strategies.robust.geometry import Changes, WeightedMean
+from strategies.robust.columns import WeightedMean
+from strategies.robust.geometry import Changes
 
 
 def trusted(gram: Float64) -> tuple[Float64, Float64]:
@@ -62,6 +63,7 @@ class FLTrust(Defence):
     """
 
     needs = (0, 1)
+    takes_groups = False
     reads_reports = True  # and what the server has learned itself
 
     def __init__(

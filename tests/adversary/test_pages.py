@@ -252,7 +252,7 @@ def test_f1_data_set_of_the_folders_choice_is_not_read(make_run, tmp_path):
     assert "No picture of hostile" in page
 
 
-@pytest.mark.parametrize("name", ["nodes.csv", "classes.json", "notes.txt", "dealt.json"])
+@pytest.mark.parametrize("name", ["nodes.csv", "classes.json", "statistics.json", "notes.txt", "dealt.json"])
 def test_f1_what_only_some_runs_have_is_read_of_regular_files_alone(make_run, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     hostile = []
@@ -301,6 +301,28 @@ def test_f1_classes_of_the_folders_choice_cost_no_page(make_run, text):
     alone.look()
     page = "".join(alone.sections.values())
     assert "cannot be shown" not in page and "<img" not in page and "\u202e" not in page and "classes" in page
+    looked_at(make_run("sound"), hostile)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"count": 1, "deviation": 0, "columns": {"<img src=x>": {"labels": ["<img>", "\\u202e"], "counts": [1, 2]}}}',
+        '{"count": 1e300, "deviation": 0, "columns": {}}',
+        '{"count": NaN, "deviation": 0, "columns": {}}',
+        '{"count": 1, "deviation": 0, "columns": {"a": {"labels": [], "counts": []}}}',
+        '{"count": 1, "deviation": 0, "columns": {"a": {"labels": ["x", "y"], "counts": [1]}}}',
+        '{"count": 1, "deviation": 0, "columns": {"a": {"labels": ["x"], "counts": [-1], "mean": 1e308}}}',
+        '{"count": ' + "[" * 9000,
+    ],
+)
+def test_f1_statistics_of_the_folders_choice_cost_no_page(make_run, text):
+    hostile = make_run("hostile")
+    (hostile / "statistics.json").write_text(text)
+    alone = Watched([hostile])
+    alone.look()
+    page = "".join(alone.sections.values())
+    assert "cannot be shown" not in page and "<img" not in page and "\u202e" not in page and "tatistics" in page
     looked_at(make_run("sound"), hostile)
 
 

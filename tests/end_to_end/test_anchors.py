@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import signal
 from collections import defaultdict
 
@@ -31,6 +32,7 @@ VARIANTS = {
     "largest": {"compression.downlink": "anchor:2:1,top-k:0.1,quantize:4,entropy"},
     "exact-anchor": {"compression.downlink": "anchor:4:32,sign", "rounds.cohort": 0},
     "adam": {"strategy.name": "fedadam", "training.learner": "sgd", "training.stack": 3},
+    "following": {"compression.downlink": "ef21,top-k:0.1,quantize:4", "rounds.cohort": 0},
     "scaffold": {"strategy.name": "scaffold", "training.learner": "scaffold"},
     "flowers-own-strategy": {"strategy.name": "flwr.serverapp.strategy:FedAvg"},
     "faulty": {"model.name": "faulty:model"},
@@ -105,6 +107,48 @@ def test_nodes_train_from_what_an_oracle_decodes_and_get_the_anchor_when_it_says
         both = [np.concatenate([each[name].reshape(-1) for name in exactly]).astype("f8") for each in (state, exactly)]
         assert errors[number] == pytest.approx(np.linalg.norm(both[0] - both[1]) / np.linalg.norm(both[1]), rel=1e-5)
     assert column(run, "anchors_sent") == oracle.anchors_sent(cohorts(run), every=3)
+
+
+FOLLOWING = {**ANCHORED, **VARIANTS["following"], "rounds.total": 4}
+
+
+def test_nodes_that_follow_all_rounds_are_sent_the_state_once_and_then_corrections_alone(execute, states_seen):
+    run = execute({**FOLLOWING, "rounds.keep_every": 1}, engine="inline")
+    config = settings_from({**CHEAP, **FOLLOWING})
+    exact = [loaded(config)[1].initial_state(seed=config.seed)]
+    exact += [load_file(run.folder / kept_name(number)) for number in range(1, 4)]
+    expected = oracle.followed(exact, code="top-k:0.1,quantize:4", seed=config.seed)
+    assert len(states_seen) == 8 * 4
+    for (number, _), state in states_seen.items():
+        for name, array in expected[number - 1].items():
+            np.testing.assert_array_equal(state[name], array)
+    assert column(run, "anchors_sent") == [8, 0, 0, 0]
+    assert column(run, "downlink_error")[0] == 0 < column(run, "downlink_error")[1]
+
+
+def test_a_node_that_has_lost_the_state_that_it_followed_is_sent_it_again_and_counted(
+    execute, undisturbed, monkeypatch
+):
+    kept_anchor = client.handlers.selection.kept_anchor
+
+    def forgotten(visit):
+        lost = visit.partition_id == 2 and '"round_number": 3' in json.dumps(dict(visit.content["config"]))
+        return "" if lost else kept_anchor(visit)
+
+    run = undisturbed(FOLLOWING)
+    monkeypatch.setattr(client.handlers.selection, "kept_anchor", forgotten)
+    again = execute(FOLLOWING, engine="inline")
+    assert column(again, "anchors_sent") == [8, 0, 1, 0]
+    assert again.sha == run.sha
+    down, more = column(run, "bytes_down"), column(again, "bytes_down")
+    assert [after > before for before, after in zip(down, more, strict=True)] == [False, False, True, False]
+
+
+def test_a_run_with_states_that_are_followed_is_gone_on_with_to_the_same_bytes(execute, undisturbed):
+    run = execute({**FOLLOWING, "rounds.total": 2}, engine="inline")
+    assert end_of("simulate", "--quiet", "--resume", run.folder, "--rounds", 4) == 0
+    assert run.sha == undisturbed(FOLLOWING).sha
+    assert table(run) == table(undisturbed(FOLLOWING))
 
 
 def test_what_nodes_do_not_change_stays_exact_however_coarse_their_states_are(execute, monkeypatch):

@@ -18,6 +18,7 @@ from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.models.presets import settings_from
+from fedlearn.privacy.accounts.skellam import skellam_multiplier_for
 from fedlearn.privacy.own_noise import OwnNoise
 from fedlearn.words.errors import RunFailed, SettingError
 from server.node_privacy import NOISE, NodePrivacy
@@ -30,11 +31,14 @@ LOCAL = {
     "privacy.clip": 0.5, "rounds.max_attempts": 2, "rounds.backoff": 0.0, "rounds.quorum": 0.5,
 }  # fmt: skip
 SHARED = {**LOCAL, "privacy.trust": "distributed", "rounds.minimum_ready": 1.0, "secure.dropouts": 0.2}
+SKELLAM = {**SHARED, "privacy.shares": "skellam", "secure.bits": 14}
 BOTH = pytest.mark.parametrize("settings", [LOCAL, SHARED], ids=["local", "distributed"])
 
 
 @pytest.mark.parametrize(
-    "settings", [SHARED, pytest.param(LOCAL, marks=pytest.mark.long)], ids=["distributed", "local"]
+    "settings",
+    [SHARED, *(pytest.param(each, marks=pytest.mark.long) for each in (LOCAL, SKELLAM))],
+    ids=["distributed", "local", "skellam"],
 )
 def test_the_same_bytes_on_all_engines(execute, undisturbed, settings):
     reference = undisturbed(settings)
@@ -44,6 +48,9 @@ def test_the_same_bytes_on_all_engines(execute, undisturbed, settings):
 
 def test_masks_change_no_byte_and_a_lost_node_spoils_nothing(execute, undisturbed, monkeypatch):
     assert execute({**SHARED, "secure.sums": "unmasked"}, engine="inline").sha == undisturbed(SHARED).sha
+    masked, plain = (execute({**SKELLAM, "secure.sums": sums}, engine="inline") for sums in ("masked", "unmasked"))
+    assert masked.sha == plain.sha and masked.summary["epsilon"] == pytest.approx(4.0)
+    assert masked.summary["noise_multiplier"] == pytest.approx(skellam_multiplier_for(4.0, delta=1e-5, rounds=3))
     monkeypatch.setattr(Chosen, "absent", {5})  # its keys came, and its report does not
     masked = execute(SHARED, engine="inline")
     assert masked.summary["secure"] == {"asked": 3, "skipped": 0, "fewest": 5, "own_keys": False}
@@ -188,6 +195,7 @@ def test_a_report_longer_than_noise_explains_is_refused(execute, monkeypatch):
         (SHARED, {"compression.codec": "quantize:8"}, "identity"),
         (SHARED, {"client.mods": "client.audits.chosen:model"}, "use none|mods"),
         (SHARED, {"rounds.selector": "poisson", "rounds.cohort": 3}, "may be smaller|use 'uniform'"),
+        (SKELLAM, {"secure.bits": 24}, "a share of Skellam noise would be .* steps wide, .* use \\d bits fewer"),
         (SHARED, {"secure.bits": 3}, "hide a change of 9 entries"),
         ({"model.name": "linear", "privacy.trust": "central"}, {}, "it is for privacy.protects"),
     ],

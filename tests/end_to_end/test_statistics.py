@@ -7,6 +7,7 @@ import pytest
 
 import fedlearn
 from fedlearn.models.loaded import dataset_of
+from fedlearn.runs.statistics import read_statistics
 
 EXACT = {
     "clients": 6, "data.dataset": "diabetes", "model.name": "statistics", "secure.sums": "masked",
@@ -19,6 +20,11 @@ def test_exact_statistics_are_those_of_all_rows(execute):
     run = fedlearn.load(execute(EXACT, engine="inline").folder)
     found, data = run.model(), dataset_of(run.settings)
     assert found.count == len(data.train) and found.deviation == 0
+    stored = read_statistics(run.folder)
+    assert stored.count == found.count and list(stored.columns) == list(found.columns)
+    assert all(stored.columns[name].counts == each.counts.tolist() for name, each in found.columns.items())
+    assert stored.lines()[1:] == str(found).splitlines()[1:]  # what the command prints is what the model says
+    assert "Statistics of all nodes" in run.report().read_text()
     for (name, (low, high, *_)), values in zip(data.spec.table.bounds.items(), data.train.inputs.T, strict=False):
         assert found.columns[name].mean == pytest.approx(np.clip(values, low, high).mean(), abs=(high - low) / 1000)
 

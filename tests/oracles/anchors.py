@@ -43,6 +43,17 @@ def seen(states: Sequence[State], *, every: int, anchor_code: str, code: str, se
     return found
 
 
+def followed(states: Sequence[State], *, code: str, seed: int) -> list[dict[str, np.ndarray]]:
+    """Return what the nodes of each round train from where each decoded state is the anchor of the next round."""
+    found, before = [], {name: array.copy() for name, array in states[0].items()}
+    for number, state in enumerate(states, start=1):
+        less = {name: array - before[name] for name, array in state.items()}
+        change = through(code, less, downlink_seed(seed, round_number=number))
+        before = {name: before[name] + change[name] for name in state}
+        found.append(before)
+    return found
+
+
 def anchors_sent(cohorts: Mapping[tuple[int, int], Iterable[int]], *, every: int) -> list[int]:
     """Return how many nodes of each round need the anchor, where every node has got what it was sent.
 

@@ -109,6 +109,14 @@ class PrivacySettings(Settings):
             "nothing else)."
         ),
     )
+    shares: Annotated[Literal["gaussian", "skellam"], OF_NODES] = Field(
+        default="gaussian",
+        description=(
+            "Which noise the shares of privacy.trust = distributed are: gaussian: discrete Gaussian numbers, of the "
+            "tight account. skellam: sums are of the same kind exactly; a promise takes 6 % more noise, as it is "
+            "accounted by Renyi divergences, and a coarser grid."
+        ),
+    )
     public_sizes: Annotated[bool, ReadBy.PRIVATE] = Field(
         default=False,
         description=(

@@ -33,7 +33,8 @@ class CompressionSettings(Settings):
         default="identity",
         description=(
             "The state on its way to the nodes: identity, or a chain of rotate, quantize, eden, fp16, entropy; or "
-            "anchor:ROUNDS:BITS and any chain but residual for the correction to it, as anchor:50:4,eden."
+            "anchor:ROUNDS:BITS and any chain but residual for the correction to it, as anchor:50:4,eden; or ef21 and "
+            "such a chain, where all nodes take part in all rounds, as ef21,top-k:0.1."
         ),
     )
 

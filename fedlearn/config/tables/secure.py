@@ -69,8 +69,8 @@ class SecureSettings(Settings):
         default=0.0,
         description=(
             "Least share of the entries that at least one group of a full cohort is expected to send: "
-            "1 - (1 - p s)^(n/g), with keep ratio p and groups that stand with a probability s. Below it the run is "
-            "refused."
+            "1 - (1 - p s)^(n/g), with keep ratio p and groups that stand with a probability s; under a defence "
+            "2 f + 1 groups must send an entry. Below it the run is refused."
         ),
     )
     patience: Annotated[Seconds, IF_ON] = Field(

@@ -33,7 +33,7 @@ def epsilon_of(parts: Sequence[GaussianRounds], *, delta: float, accountant: Acc
     accountant : {"pld", "rdp"}, default="pld"
         ``pld``: privacy loss distributions (Koskela, Jalko, Honkela 2020; Doroshenko et al. 2022, arXiv:2207.04380),
         computed by ``dp_accounting``; without sampling the exact closed form. ``rdp``: Renyi divergences, which need
-        up to half as much noise again.
+        up to half as much noise again. Parts of Skellam noise are always accounted so, at whole orders.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def epsilon_of(parts: Sequence[GaussianRounds], *, delta: float, accountant: Acc
     listed = merged(parts)
     if not listed:
         return 0.0
-    if accountant == "rdp":
+    if accountant == "rdp" or any(part.is_skellam for part in listed):
         return epsilon_by_renyi(listed, delta)
     mu = math.hypot(*(part.gaussian_mu for part in listed))
     if all(part.sampling_rate == 1 for part in listed):

@@ -15,6 +15,8 @@ delta)-private.
 2. With sampling, *Renyi*, at the one order a at which the part's epsilon is smallest: the sum of rho(a) stays at most
    the largest divergence that is private at epsilon and delta (Feldman, Zrnic 2021, arXiv:2008.11193, theorem 3.1).
    The order is fixed with the first part; the best of many orders, picked at the end, would need a delta for each.
+   *Skellam* noise, which is never sampled, is measured so, too, at a whole order, at which Gaussian parts count after
+   it. After a Gaussian first part no Skellam part is admitted.
 3. With sampling, *alone*: a part that fits by its privacy loss distribution but not by 2. is admitted, and no other
    part after it. All is then fixed before the first answer, and the distribution's account holds.
 
@@ -102,6 +104,8 @@ class RdpFilter:
         at = self.delta if delta is None else delta
         if not self.parts:
             return self.pure
+        if any(part.is_skellam for part in self.parts) and not self._first.is_skellam:
+            return math.inf
         if self.yardstick == "gaussian":
             return self.pure + epsilon_of_mu(math.hypot(*(part.gaussian_mu for part in self.parts)), at)
         if self.yardstick == "alone":
@@ -112,6 +116,8 @@ class RdpFilter:
     @property
     def yardstick(self) -> Yardstick:
         """The measure of all parts, which follows from the first one, and from the budget that was left then."""
+        if self.parts and self._first.is_skellam:
+            return "renyi"
         if not self.parts or self._first.sampling_rate == 1:
             return "gaussian"
         left = (self.epsilon - self.pure_before) * (1 + SLACK)

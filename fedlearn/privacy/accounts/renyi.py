@@ -18,7 +18,7 @@ integral. Fractional orders need no series, which may fail to converge.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -28,6 +28,8 @@ from fedlearn.privacy.accounts.rounds import GaussianRounds
 ORDERS = (
     *(1 + tenth / 10 for tenth in range(1, 100)), *map(float, range(11, 65)), *(2.0**power for power in range(7, 21))
 )  # fmt: skip
+WHOLE_ORDERS = (*map(float, range(2, 129)), 256.0, 512.0)
+"""Orders at which the divergences of Skellam noise are known."""
 ALWAYS = 64.0  # highest order that is of use to noise multipliers up to 1; it grows with their square
 LEAST_NOISE = (
     0.2  # below it a rate counts as 1: the integral would take longer and longer, of losses that nobody can afford
@@ -67,8 +69,10 @@ def most_divergence(epsilon: float, order: float, delta: float) -> float:
     return epsilon - math.log1p(-1 / order) + (math.log(delta) + math.log(order)) / (order - 1)
 
 
-def orders_for(parts: Iterable[GaussianRounds]) -> list[float]:
+def orders_for(parts: Sequence[GaussianRounds]) -> list[float]:
     """Return the orders that may be the best for parts, the lowest first; higher ones lose more and take longer."""
+    if any(part.is_skellam for part in parts):
+        return list(WHOLE_ORDERS)
     least = min(part.noise_multiplier for part in parts)
     return [order for order in ORDERS if order <= ALWAYS * max(1.0, least**2)]
 

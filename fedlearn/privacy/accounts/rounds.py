@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,9 @@ class GaussianRounds:
     sampling_rate : float, default=1.0
         Probability with which each unit takes part in a repetition, independently of all others (Poisson sampling), in
         (0, 1]. The draws must be secret. 1 claims no amplification.
+    is_skellam : bool, default=False
+        Whether the noise is Skellam's (`fedlearn.privacy.skellam`): of its Renyi divergences those of whole orders
+        alone are the Gaussian's. It has a sampling rate of 1.
 
     Raises
     ------
@@ -36,6 +39,7 @@ class GaussianRounds:
     noise_multiplier: float
     rounds: int
     sampling_rate: float = 1.0
+    is_skellam: bool = field(default=False, repr=False)  # its text is a key of what is kept, none of Skellam noise
 
     def __post_init__(self) -> None:
         """Raise ValueError for a parameter outside of its range; store plain numbers."""
@@ -46,6 +50,8 @@ class GaussianRounds:
             raise ValueError(f"rounds = {self.rounds!r}: must be a whole number from 0 on")
         if not 0 < rate <= 1:
             raise ValueError(f"sampling_rate = {self.sampling_rate!r}: must be above 0 and at most 1")
+        if not isinstance(self.is_skellam, bool) or (self.is_skellam and rate < 1):
+            raise ValueError(f"is_skellam = {self.is_skellam!r}: of Skellam noise no amplification is known")
         object.__setattr__(self, "noise_multiplier", noise)
         object.__setattr__(self, "sampling_rate", rate)
 
@@ -73,8 +79,12 @@ def merged(parts: Iterable[GaussianRounds]) -> tuple[GaussianRounds, ...]:
     >>> merged([GaussianRounds(2.0, 3), GaussianRounds(1.0, 1, 0.5), GaussianRounds(2.0, 4)])[1]
     GaussianRounds(noise_multiplier=2.0, rounds=7, sampling_rate=1.0)
     """
-    rounds: dict[tuple[float, float], int] = {}
+    rounds: dict[tuple[float, float, bool], int] = {}
     for part in parts:
-        key = part.noise_multiplier, part.sampling_rate
+        key = part.noise_multiplier, part.sampling_rate, part.is_skellam
         rounds[key] = rounds.get(key, 0) + part.rounds
-    return tuple(GaussianRounds(noise, count, rate) for (noise, rate), count in sorted(rounds.items()) if count)
+    return tuple(
+        GaussianRounds(noise, count, rate, is_skellam)
+        for (noise, rate, is_skellam), count in sorted(rounds.items())
+        if count
+    )

@@ -9,10 +9,8 @@ import math
 from collections.abc import Sequence
 
 from fedlearn.privacy.accounts.epsilons import check
-from fedlearn.privacy.accounts.renyi import epsilon_by_renyi
+from fedlearn.privacy.accounts.renyi import WHOLE_ORDERS, epsilon_by_renyi, most_divergence
 from fedlearn.privacy.accounts.rounds import GaussianRounds
-
-WHOLE_ORDERS = (*map(float, range(2, 129)), 256.0, 512.0)
 
 
 def epsilon_of_skellam(parts: Sequence[GaussianRounds], *, delta: float) -> float:
@@ -37,6 +35,18 @@ def epsilon_of_skellam(parts: Sequence[GaussianRounds], *, delta: float) -> floa
     check(delta=delta, accountant="rdp")
     unsampled = [part.without_sampling() for part in parts if part.rounds]
     return epsilon_by_renyi(unsampled, delta, WHOLE_ORDERS) if unsampled else 0.0
+
+
+def skellam_multiplier_for(epsilon: float, *, delta: float, rounds: int) -> float:
+    """Return the smallest noise multiplier, rounded up, with which rounds of Skellam noise keep to epsilon at delta.
+
+    >>> z = skellam_multiplier_for(8.0, delta=1e-5, rounds=30)
+    >>> round(z, 4), round(epsilon_of_skellam([GaussianRounds(z, 30)], delta=1e-5), 6)
+    (3.4949, 8.0)
+    """
+    check(delta=delta, accountant="rdp")
+    most = ((order, most_divergence(epsilon, order, delta)) for order in WHOLE_ORDERS)
+    return math.sqrt(min(rounds * order / (2 * rho) for order, rho in most if rho > 0)) * (1 + 2.0**-40)
 
 
 def skellam_divergence(order: int, *, variance: float, l2: float, l1: float) -> float:

@@ -46,6 +46,8 @@ class Asked:
         Round of the call.
     is_share : bool
         Whether the noise of all calls of the round hides the values together.
+    is_skellam : bool
+        Whether it is Skellam's, which is accounted so.
     matrix : Banded or None
         Matrix that correlates the noise of the rounds.
     """
@@ -55,6 +57,7 @@ class Asked:
     deviation: float
     round_number: int
     is_share: bool = False
+    is_skellam: bool = False
     matrix: Banded | None = None
 
     @property
@@ -100,7 +103,7 @@ class Tape:
             raise NotAlike(f"{name} was asked, which no account covers")
         matrix = None if source is None else source.factorization
         wide = [np.array(each, np.float64) for each in (values, answer)]
-        self.calls.append(Asked(wide[0], wide[1], deviation, self.now(), name in SHARES, matrix))
+        self.calls.append(Asked(wide[0], wide[1], deviation, self.now(), name in SHARES, name == "skellam", matrix))
         return answer
 
 
@@ -171,4 +174,5 @@ def _epsilon(run: Replayed, moved: Sequence[NDArray[np.float64]]) -> float:
         apart = [float(np.linalg.norm(each)) for each in moved]
         mu = max(far / call.deviation / root for far, call, root in zip(apart, run.calls, together, strict=True))
         rounds = run.rounds
-    return epsilon_of([GaussianRounds(1 / mu, rounds, run.rate)], delta=run.delta) if mu else 0.0
+    part = GaussianRounds(1 / mu, rounds, run.rate, is_skellam=run.calls[0].is_skellam) if mu else None
+    return epsilon_of([part], delta=run.delta) if part else 0.0

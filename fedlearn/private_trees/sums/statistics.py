@@ -60,6 +60,18 @@ class Statistics:
     columns: Mapping[str, Histogram]
     deviation: float
 
+    def to_plain(self) -> dict[str, object]:
+        """Return the statistics as plain values; None for a mean that there is not."""
+        columns = {
+            name: {
+                "labels": list(each.labels),
+                "counts": each.counts.tolist(),
+                "mean": each.mean if np.isfinite(each.mean) else None,
+            }
+            for name, each in self.columns.items()
+        }
+        return {"count": self.count, "deviation": self.deviation, "columns": columns}
+
     def __str__(self) -> str:
         """Return a line for all records, and one for each column: its mean, or its most frequent category."""
         noise = f", each count with noise of standard deviation {self.deviation:.4g}" if self.deviation else ""

@@ -21,6 +21,7 @@ from fedlearn.report.page.details import Link
 from fedlearn.report.page.figures import figure
 from fedlearn.report.page.gains import gains
 from fedlearn.report.page.nodes import nodes
+from fedlearn.report.page.statistics import statistics
 from fedlearn.report.points import (
     NO_DIFFERENCE,
     Point,
@@ -69,6 +70,7 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
         "head": _head(runs, title, live=live, problems=problems),
         "choose": run_list.heading(runs),
         "results": _results(runs, points),
+        "statistics": statistics(runs),
         "learning": learning.heading(runs),
         "curves": learning.curves(points),
         "pareto": _pareto(points),

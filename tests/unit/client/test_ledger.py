@@ -447,3 +447,14 @@ def test_a_run_is_told_by_what_an_answer_depends_on():
     others = [{"seed": 2}, {"privacy__epsilon": 2.0}, {"clients": 5}, {"model__options": '{"candidates": 2}'}]
     assert len({of(**changes) for changes in same}) == 1
     assert len({of(**changes) for changes in (same[0], *others)}) == 5
+
+
+@pytest.mark.parametrize("trust", ["local", "distributed"])
+def test_runs_whose_nodes_add_noise_differ_by_all_that_their_noise_goes_by(trust):
+    def of(**changes):
+        given = {"privacy__protects": "nodes", "privacy__trust": trust, "privacy__delta": 1e-5, **changes}
+        return run_of(from_flower(settings(**given)))
+
+    others = [{"privacy__clip": 2.0}, {"privacy__noise_multiplier": 3.0}, {"privacy__delta": 1e-6}]
+    others += [{"privacy__shares": "skellam"}] if trust == "distributed" else []
+    assert len({of(**changes) for changes in ({}, *others)}) == 1 + len(others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from experiments.algorithms.tuning import _best
 from fedlearn.config import config_from
 from fedlearn.data import load_dataset
 from fedlearn.data.partitioning import partition_table
-from fedlearn.words.errors import UsageError
+from fedlearn.words.errors import SettingError, UsageError
 
 GRIDS = sorted(table.GRIDS.glob("*.toml"))
 DEALT = {"partition": "dirichlet", "alpha": 0.3, "node_test_share": 0.25}
@@ -31,12 +32,14 @@ def test_tuning_sees_no_example_that_a_node_of_a_reported_run_tests_on():
         assert set(np.flatnonzero(nodes == node)) <= set(tables[0].indices(node))
 
 
-def test_quantity_skews_sizes_alone():
+def test_quantity_skews_sizes_alone_and_leaves_each_node_ten_examples():
     digits = load_dataset("digits", "")
     nodes = quantity(digits, 6, 3)
-    sizes = np.bincount(nodes, minlength=6)
-    assert sizes.sum() == len(digits.train) and sizes.max() > 3 * np.median(sizes) - sizes.min()
+    assert len(nodes) == len(digits.train) and np.bincount(nodes).max() > 5 * np.bincount(nodes).min()
     assert (nodes == quantity(digits, 6, 3)).all() and (nodes != quantity(digits, 6, 4)).any()
+    assert min(np.bincount(quantity(digits, 6, seed, alpha=0.3), minlength=6).min() for seed in range(5)) >= 10
+    with pytest.raises(SettingError, match="larger, so that 200 nodes have 10 examples each"):
+        quantity(digits, 200, 1)
 
 
 @pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
@@ -44,7 +47,7 @@ def test_quantity_skews_sizes_alone():
 def test_every_run_of_every_grid_has_settings_that_can_be(path, quick):
     grid = Grid.from_file(path, quick=quick)
     for cell in grid.cells:
-        assert list(grid.plan(cell, {}).runs())
+        assert list(grid.plan(cell, {name: {} for name in grid.algorithms}).runs())
         tuned = list(grid.tuning_plan(cell).runs())
         assert len(tuned) == len(grid.algorithms) * len(grid.values())
         assert all(run.config.evaluation.where == "none" for run in tuned)
@@ -58,8 +61,11 @@ def test_of_equal_scores_the_first_value_wins_and_a_failed_run_never():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--cell", "moon"], "--cell moon: there are Dirichlet 0.1"),
-        (["--algorithm", "ours"], "--algorithm ours: there are local"),
+        (["--only", "cell=moon"], "--only cell=moon: there is no such piece; there are cell = Dirichlet 0.1"),
+        (["--only", "algorithm=ours"], "there are cell = Dirichlet 0.1; algorithm = local, fedavg"),
+        (["--only", "seed=4"], "seed = 1, 2, 3"),
+        (["--only", "fedavg"], "--only fedavg: there is no such piece"),
+        (["--join", "/nowhere/else"], "--join /nowhere/else: it holds no completed run"),
         (["--with", "mine"], "--with mine: write it as NAME=module:Class"),
     ],
 )
@@ -83,8 +89,11 @@ def test_a_table_is_tuned_run_and_not_run_again_with_a_guest_beside(tmp_path, mo
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    only = ["--algorithm", "local", "--algorithm", "fedavg", "--algorithm", "mine", "--seeds", "1"]
+    only = [f"--only=algorithm={name}" for name in ("local", "fedavg", "mine")]
     command = ["personal-digits", "--quick", "--out", str(tmp_path / "out"), "--with", "mine=lab:Mine", *only]
+    table.main([*command, "--only", "seed=1"])
+    page = tmp_path / "out" / "page.md"
+    assert '--only cell="Dirichlet 0.1" --only seed=2' in page.read_text()
     table.main(command)
     place = tmp_path / "out" / "Dirichlet_0.1"
     shas = {row.split(",")[0]: row for row in (place / "table.csv").read_text().splitlines()}
@@ -95,3 +104,8 @@ def test_a_table_is_tuned_run_and_not_run_again_with_a_guest_beside(tmp_path, mo
     assert "runs were there already" in capsys.readouterr().out
     assert before == ((place / "table.csv").read_bytes(), (place / "tuning" / "tuning.md").read_bytes())
     assert Path(place / "table.md").read_text().count("\n") == 5
+    assert "--only seed=2 --only algorithm=fedper --only algorithm=fedrep" in page.read_text()
+    part = tmp_path / "elsewhere" / "part"
+    shutil.copytree(tmp_path / "out", part)
+    table.main([*command[:3], str(tmp_path / "joined"), *command[4:6], "--join", str(part), "--draw"])
+    assert before[0] == (tmp_path / "joined" / "Dirichlet_0.1" / "table.csv").read_bytes()

@@ -50,3 +50,10 @@ def test_a_short_change_is_left_as_it_is():
 def test_the_norm_is_that_of_float64_also_of_many_float32():
     many = np.full(2_000_000, 1e-3, np.float32)
     assert norm_of({"w": many}) == pytest.approx(float(np.linalg.norm(many.astype(np.float64))), rel=1e-12)
+
+
+@given(seed=st.integers(0, 1000), dtype=DTYPES, size=st.integers(1, 3000))
+def test_a_norm_is_that_of_the_squares_in_float64_to_the_last_bit(seed, dtype, size):
+    array = np.random.default_rng(seed).normal(size=(size, 3)).astype(dtype)
+    in_order = np.square(np.asarray(array.T, np.float64).reshape(-1))
+    assert norm_of({"w": array.T}) == np.sqrt(in_order.sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -217,6 +218,13 @@ def test_a_line_holds_the_parameters_of_a_mechanism_and_comes_back(shelf):
     Ledger(shelf, most=8.0, delta=1e-5).once(booking, lambda: b"sum", budget=8.0, delta=1e-5)
     assert Ledger(shelf).entries()[0] == booking
     assert b'"mechanism": {"noise_multiplier": 1.5, "rounds": 1, "sampling_rate": 0.1}' in shelf.lines
+
+
+def test_a_line_of_skellam_noise_says_so_and_comes_back(shelf):
+    booking = replace(noisy(), mechanism=GaussianRounds(2.0, 1, is_skellam=True))
+    Ledger(shelf, most=8.0, delta=1e-5).once(booking, lambda: b"sum", budget=8.0, delta=1e-5)
+    assert Ledger(shelf).entries()[0] == booking
+    assert b'"is_skellam": true' in shelf.lines
 
 
 def test_a_line_of_pure_epsilon_has_the_bytes_that_it_always_had(shelf):

@@ -185,6 +185,35 @@ def test_classes_that_cannot_be_read_cost_a_line(page_for, make_run, text):
     assert "run: classes.json: " in page_for(folder).said
 
 
+STATISTICS = {
+    "count": 12.0, "deviation": 1.5, "columns": {
+        "age": {"labels": ["[0, 50)", "[50, 100)", "missing"], "counts": [3.5, 8.0, 0.0], "mean": 55.25},
+        "sex": {"labels": ["f", "m", "missing"], "counts": [7.0, 4.0, 1.0], "mean": None},
+    },
+}  # fmt: skip
+
+
+def test_statistics_stand_in_a_table_with_every_cell_below(page_for, make_run):
+    folder = make_run()
+    (folder / "statistics.json").write_text(json.dumps(STATISTICS))
+    page = page_for(folder)
+    assert_asks_nobody(page)
+    about = "12 records of all nodes, each count with noise of standard deviation 1.5."
+    for word in (about, "55.25", "[50, 100)", "3.5", "most frequent", "▄█", "█▅"):
+        assert word in page.said, word
+
+
+def test_a_run_without_statistics_has_no_such_section(page_for, make_run):
+    assert "Statistics of all nodes" not in page_for(make_run()).said
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"count": 1, "deviation": 0, "columns": {"a": {"labels": ["x"]}}}'])
+def test_statistics_that_cannot_be_read_cost_a_line(page_for, make_run, text):
+    folder = make_run()
+    (folder / "statistics.json").write_text(text)
+    assert "run: statistics.json: " in page_for(folder).said
+
+
 def test_runs_are_compared_by_what_differs(page_for, make_run):
     runs = []
     for codec, size, accuracy in (("drop", 100, 0.4), ("identity", 1000, 0.5)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,3 +47,9 @@ def test_probabilities_that_groups_stand():
     assert standing(level_within(10, colluders=2), 0.1) == pytest.approx(0.9872, abs=1e-4)
     assert standing(level_within(4, colluders=0), 0.0) == 1.0
     assert coverage(0.1, groups=5, standing=0.9477) < coverage(0.1, groups=5)
+
+
+def test_entries_that_several_groups_send_are_fewer():
+    shares = [coverage(0.3, groups=7, standing=0.9, senders=senders) for senders in (1, 2, 3, 7)]
+    sent = np.random.default_rng(1).random((20_000, 7)) < 0.27
+    np.testing.assert_allclose(shares, [(sent.sum(axis=1) >= n).mean() for n in (1, 2, 3, 7)], atol=0.01)

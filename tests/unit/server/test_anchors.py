@@ -8,8 +8,10 @@ from flwr.app import RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig
+from fedlearn.wire.downlink import Downlink
 from fedlearn.words.cohort import At, Member
 from fedlearn.words.errors import RunFailed
+from fedlearn.words.state import layout_of
 from server.anchors import Anchors, Heard, expected, rest_of_anchors
 
 STATE = {"w": np.random.default_rng(1).standard_normal((60, 70), np.float32), "steps": np.array(4, np.int64)}
@@ -61,6 +63,41 @@ def test_what_a_checkpoint_holds_makes_the_same_anchors(anchors):
     assert again.names == anchors.names
     np.testing.assert_array_equal(again.serving(9).state["w"], anchors.serving(9).state["w"])
     assert list(rest_of_anchors(memory)) == ["theirs"]
+
+
+def test_an_anchor_that_moves_is_sent_once_and_again_where_an_attempt_is_made_again():
+    anchors = Anchors.of(config_of("ef21,top-k:0.5"), STATE, {})
+    assert sent(anchors, 1, [2, 3], {}) == [True, True]
+    _, second = anchors.names
+    assert sent(anchors, 1, [2, 3], {2: second}) == [True, True], "what nodes have made of it is the next anchor"
+    memory = anchors.memory(())
+    assert anchors.names == [second]
+    for each in (anchors, Anchors.of(config_of("ef21,top-k:0.5"), STATE, memory)):
+        assert sent(each, 2, [2, 3, 4], {2: second, 3: second}) == [False, False, True]
+    assert anchors.names[1] == each.names[1]
+
+
+def trained(chain, *, rounds, rate=0.1):
+    """Return the state after rounds in which two nodes of opposite slopes step from the state that they decode."""
+    slopes, goals = np.array([[1.0, 3.0], [3.0, 1.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    anchors, x = Anchors.of(config_of(chain, clients=2), {"x": np.zeros(2, np.float32)}, {}), np.zeros(2, np.float32)
+    downlink, has = Downlink.of(config_of(chain), layout=layout_of({"x": x})), ""
+    for number in range(1, rounds + 1):
+        record, (message,) = messages({"x": x}, [2])
+        anchors.correct([message], record, At(number, 1), {2: has})
+        anchor = anchors.serving(number)
+        seen = downlink.state_in(message.content, round_number=number, anchor=anchor.state)
+        has = downlink.next_anchor(seen, round_number=number)[0] if downlink.moves else anchor.name
+        anchors.memory(())
+        x = (x - rate * (slopes * (seen["x"] - goals)).mean(axis=0)).astype(np.float32)
+    assert anchors.measured()["anchors_sent"] == 1
+    return x
+
+
+def test_states_that_are_followed_end_at_the_optimum_where_a_fixed_anchor_does_not():
+    """The example of two nodes, EF21 against the largest entry alone: its optimum is (1/4, 1/4)."""
+    np.testing.assert_allclose(trained("ef21,top-k:0.5", rounds=400), 0.25, rtol=0, atol=1e-6)
+    assert np.abs(trained("anchor:1000:32,top-k:0.5", rounds=400) - 0.25).max() > 0.01
 
 
 def test_a_state_of_other_arrays_is_refused(anchors):

@@ -39,6 +39,7 @@ def check(traits, **flat):
         (CNN, {"compression__downlink": "rotate,quantize:8,entropy", "compression__codec": "drop"}),
         (CNN, {"compression__downlink": "anchor:50:4,top-k:0.01,eden", "compression__send": "update"}),
         (CNN, {"compression__downlink": "anchor:50:4,drop:0.25,eden", "secure__sums": "unmasked"}),
+        (CNN, {"compression__downlink": "ef21,top-k:0.1", "compression__send": "update", "clients": 4}),
         (FOREST, {"model__name": "dp-forest"}),
         (RELAY, {"model__name": "dp-relay"}),
         (FOREST, {"model__name": "dp-forest", "evaluation__where": "none"}),
@@ -102,6 +103,37 @@ def test_what_fits_passes(traits, flat):
         *(
             (CNN, {"compression__downlink": chain}, f"compression.downlink = {chain!r}: nodes need the whole state")
             for chain in ("drop:0.5", "top-k:0.5", "sign", "residual,eden")
+        ),
+        *(
+            (CNN, {"compression__send": "update", "clients": 4} | settings, f"compression.downlink = {chain!r}: {why}")
+            for chain, settings, why in (
+                (
+                    "ef21,eden",
+                    {"compression__downlink": "ef21,eden", "rounds__cohort": 3},
+                    "all nodes must take part in",
+                ),
+                (
+                    "ef21,eden",
+                    {"compression__downlink": "ef21,eden", "rounds__schedule": "buffered"},
+                    "all nodes must take part in all rounds, and with rounds.schedule = 'buffered' they do not",
+                ),
+                (
+                    "ef21,eden",
+                    {"compression__downlink": "ef21,eden", "devices__name": "phones"},
+                    "all nodes must take part in all rounds, and devices 'phones' are away at times",
+                ),
+                (
+                    "ef21,rand-k:0.1",
+                    {"compression__downlink": "ef21,rand-k:0.1"},
+                    "of a normal vector the correction loses 8.9 times its energy, so that its errors grow",
+                ),
+                ("ef21:3,eden", {"compression__downlink": "ef21:3,eden"}, "stage 'ef21:3': ef21 takes no argument"),
+                (
+                    "ef21",
+                    {"compression__downlink": "ef21"},
+                    "an anchor saves bytes where the correction to it is coded",
+                ),
+            )
         ),
         (CNN, {"compression__downlink": "fp61"}, "compression.downlink = 'fp61': choose one of identity, "),
         (

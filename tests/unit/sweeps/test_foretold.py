@@ -100,6 +100,15 @@ def test_an_anchor_is_sent_once_in_its_life_to_each_node_that_is_in_a_round_of_i
     assert found.message_down == pytest.approx(found.bytes_down / (cohort * 10))
 
 
+def test_a_state_that_all_nodes_follow_is_sent_once_to_each_and_is_tried_with_all_of_them(trial_of):
+    settings = {"rounds.cohort": 0, "compression.downlink": "ef21,top-k:0.1", "compression.send": "update"}
+    size = anchor_size(Anchor(1, 32), STATE)
+    rows = [f"1,1,100,100,{100 * (1000 + size)},1,100", "2,1,100,100,100000,1,0"]
+    trial = trial_of(rows, head=f"{HEAD},anchors_sent")
+    assert foretell(config_from(MANY | settings), trial).bytes_down == pytest.approx(100 * (10 * 1000 + size))
+    assert trial.seen[0].rounds.cohort == 100
+
+
 def test_a_schedule_without_rounds_sends_an_anchor_to_all_that_are_at_work(trial_of):
     settings = {"compression.downlink": "anchor:5:4,eden", "compression.send": "update", "rounds.schedule": "buffered"}
     size = anchor_size(Anchor(5, 4), STATE)

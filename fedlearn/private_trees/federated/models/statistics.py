@@ -71,6 +71,10 @@ class PrivateStatistics(SumsModel):
             return self._columns.read(first.sums, first.variance)
         raise UsageError("no round was committed: there are no statistics to read")
 
+    def statistics(self, state: State) -> dict[str, object]:
+        """Return what `fitted` tells, as plain values for the result of the run."""
+        return self.fitted(state).to_plain()
+
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return how surprising rows are: -log of the share of a row's cell, mean over columns, as the loss."""
         found = self.fitted(state).columns.values() if len(state["reports"]) else ()

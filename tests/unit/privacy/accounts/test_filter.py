@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from fedlearn.privacy.accounts import GaussianRounds, RdpFilter, epsilon_of, noise_multiplier_for
+from fedlearn.privacy.accounts.skellam import skellam_multiplier_for
 
 BUDGET = RdpFilter(8.0, 1e-5)
 
@@ -98,3 +100,26 @@ def test_whatever_number_of_rounds_a_server_plans_the_sum_stays_within_the_budge
         budget = budget.having(one)
     assert epsilon_of(budget.parts, delta=1e-5) <= 2.0
     assert len(budget.parts) <= max(planned, 60)
+
+
+SKELLAM = GaussianRounds(skellam_multiplier_for(8.0, delta=1e-5, rounds=30), 30, is_skellam=True)
+
+
+def test_skellam_noise_is_accounted_at_whole_orders_alone_and_uses_the_whole_budget():
+    assert epsilon_of([SKELLAM], delta=1e-5) == pytest.approx(8.0) == BUDGET.having(SKELLAM).spent()
+    assert BUDGET.admits(SKELLAM) and not BUDGET.having(SKELLAM).admits(GaussianRounds(100.0, 1))
+    gaussian = replace(SKELLAM, is_skellam=False)
+    assert epsilon_of([gaussian], delta=1e-5) < 7.6  # what would be claimed too little
+    assert epsilon_of([replace(gaussian, rounds=29), replace(SKELLAM, rounds=1)], delta=1e-5) == pytest.approx(8.0)
+
+
+def test_after_gaussian_noise_no_skellam_noise_is_admitted_and_before_it_whole_orders_count():
+    weak, little = GaussianRounds(30.0, 1), GaussianRounds(30.0, 1, is_skellam=True)
+    assert BUDGET.having(weak).admits(weak) and not BUDGET.having(weak).admits(little)
+    assert BUDGET.having(little).admits(weak)
+    assert BUDGET.having(little).having(weak).spent() > BUDGET.having(weak).having(weak).spent()
+
+
+def test_skellam_noise_claims_no_amplification():
+    with pytest.raises(ValueError, match="no amplification is known"):
+        GaussianRounds(1.0, 1, 0.5, is_skellam=True)
