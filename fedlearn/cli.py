@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import traceback
@@ -31,6 +30,7 @@ from fedlearn.commands.simulate import EXAMPLES, simulate
 from fedlearn.commands.submit import submit
 from fedlearn.commands.sweep import EXAMPLES as SWEEPS
 from fedlearn.commands.sweep import sweep
+from fedlearn.engine.processes import say_warnings
 from fedlearn.words.errors import FedlearnError, RunFailed, printable, said
 
 LONGEST_LINE = 2000  # letters of an error
@@ -103,9 +103,7 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
 
     An error is printed as one line; the environment variable FEDLEARN_TRACEBACK adds the traceback.
     """
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Printable("%(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    say_warnings()
     _look_in_the_current_folder()
     given = with_default_port(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -144,11 +142,3 @@ def _in_one_line(text: str) -> str:
     lines = [line.strip() for line in text.strip().splitlines()]
     shown = " ".join(dict.fromkeys((lines[0], lines[-1]))) if lines else ""
     return shown if len(shown) <= LONGEST_LINE else shown[:LONGEST_LINE] + "..."
-
-
-class _Printable(logging.Formatter):
-    """Formats log records without letters that control the terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the record's lines."""
-        return "\n".join(map(printable, super().format(record).split("\n")))

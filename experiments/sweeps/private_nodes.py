@@ -18,11 +18,11 @@ from fedlearn.report.charts.plots import drawn
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint, points_of
-from fedlearn.words.metric import ACCURACY
+from fedlearn.words.metric import ACCURACY, EPSILON
 
-NODES, EPSILON = "nodes", "epsilon"
+NODES = "nodes"
 NOISE = "noise_multiplier"
-HEADS = [NODES, EPSILON, "noise multiplier", "seeds", ACCURACY.title]
+HEADS = [NODES, EPSILON.name, "noise multiplier", "seeds", ACCURACY.title]
 
 
 def draw(results: Results, folder: Path) -> None:
@@ -34,7 +34,9 @@ def draw(results: Results, folder: Path) -> None:
     numbers = list(dict.fromkeys(point.labels[NODES] for point in points))
     with drawn(folder, "accuracy_by_round", size=(4.2 * len(numbers), 3.6), columns=len(numbers)) as panels:
         for panel, number in zip(panels, numbers, strict=True):
-            figures.curves(panel, [each for each in points if each.labels[NODES] == number], EPSILON, over="rounds")
+            figures.curves(
+                panel, [each for each in points if each.labels[NODES] == number], EPSILON.name, over="rounds"
+            )
             panel.set(title=f"{number} nodes", xlabel="round")
 
 
@@ -42,7 +44,7 @@ def _row(point: PlannedPoint) -> list[str]:
     noise = point.runs[0].summary.get(NOISE)
     return [
         point.labels[NODES],
-        point.labels[EPSILON],
+        point.labels[EPSILON.name],
         "" if noise is None else f"{noise:.3f}",
         str(len(point.runs)),
         figures.with_deviation(point.over_seeds(ACCURACY.name)),

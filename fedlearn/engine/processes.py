@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import logging
 import os
 import signal
 import socket
@@ -11,9 +12,26 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fedlearn.words.errors import printable
+
 PRELOAD_TORCH = "fedlearn.engine.embedded.preload_torch"
 """The module that a process imports, before others are forked from it, to train networks."""
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class _Printable(logging.Formatter):
+    """Formats log records without letters that control the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's lines."""
+        return "\n".join(map(printable, super().format(record).split("\n")))
+
+
+def say_warnings() -> None:
+    """Print warnings and errors that are logged, a line each, unless the process has a log of its own."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Printable("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 def default_size() -> int:

@@ -21,7 +21,7 @@ from typing import Any
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.embedded.forkserver import WORKER, may_have_children, start
 from fedlearn.engine.inline import run
-from fedlearn.engine.processes import ONE_THREAD, default_size
+from fedlearn.engine.processes import ONE_THREAD, default_size, say_warnings
 from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
 
 FEWEST = 4  # runs of a lane; with fewer, too many cores may idle while the last runs end
@@ -112,6 +112,7 @@ class _Lane:
 def _serve(pipe: Connection) -> None:
     """Make the runs that come through a pipe, until the sweep closes it or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep answers Ctrl-C
+    say_warnings()
     threading.Thread(target=_die_with_the_sweep, daemon=True).start()
     with suppress(EOFError, ConnectionError):
         os.environ.update(pipe.recv())

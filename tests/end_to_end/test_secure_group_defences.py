@@ -14,6 +14,7 @@ from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.models.loaded import initial_state
 from fedlearn.secure.groups import groups_of
+from fedlearn.secure.summands import Summands
 from fedlearn.words.cohort import At
 from fedlearn.words.errors import SettingError
 from tests.end_to_end.vanishing import Killed, Remote, run, settings_of
@@ -65,10 +66,8 @@ def test_same_bytes_with_and_without_masks(tmp_path):
 @pytest.mark.slow
 def test_same_bytes_on_every_engine(tmp_path):
     found = {grouped(tmp_path / "inline", attack=LYING)[0]["model_sha256"]}
-    for workers in (1, 2):
-        engine = {"name": "embedded", "workers": workers}
-        settings = settings_of(tmp_path / f"{workers}", **settled(attack=LYING), engine=engine)
-        found.add(fedlearn.run(settings=to_flower(settings)).sha256)
+    settings = settings_of(tmp_path / "two", **settled(attack=LYING), engine={"name": "embedded", "workers": 2})
+    found.add(fedlearn.run(settings=to_flower(settings)).sha256)
     assert len(found) == 1
 
 
@@ -109,6 +108,29 @@ def test_round_with_too_few_groups_is_tried_again_before_the_unmasking_and_skipp
     _, events, _ = grouped(tmp_path / "late", late)
     (skipped,) = only(events, "skipped")
     assert (skipped["round"], skipped["reason"]) == (1, "2 groups are left, and strategy 'median' needs 3")
+
+
+@pytest.mark.parametrize(("nodes", "size", "committed"), [(15, 3, True), (12, 4, False)])
+def test_liar_that_spoils_its_sum_costs_its_group_and_the_round_only_without_a_spare_group(
+    tmp_path, monkeypatch, nodes, size, committed
+):
+    honest = Summands.encoded
+
+    def encoded(self, *given, node, **further):
+        vector = honest(self, *given, node=node, **further)
+        if node == 5:
+            vector[:] = np.random.default_rng(1).integers(0, 1 << self.modulus_bits, len(vector))
+        return vector
+
+    monkeypatch.setattr(Summands, "encoded", encoded)
+    given = settled(secure={"group_size": size}, rounds={"total": 1, "cohort": nodes})
+    summary, events, _ = run(tmp_path / "run", **given | {"clients": nodes})
+    assert summary["status"] == "completed"
+    assert len(only(events, "skipped")) == (not committed)
+    if committed:
+        (row,) = only(events, "committed")
+        assert (row["reported"], row["refused"]) == (12, 3)
+        assert all("one of them has lied" in each["reason"] for each in only(events, "sum-refused"))
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def sha_of(folder):
     return json.loads((folder / "summary.json").read_text())["model_sha256"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_has_its_bytes_and_a_wrong_or_a_failed_one_hurts_no_other(tmp_path):
     configs = [digits(tmp_path / "wrong", clients=10**6), digits(tmp_path / "right"),
                digits(tmp_path / "failed", **{"training.lr": 1e30, "model.name": "cnn"}),
@@ -72,7 +72,7 @@ def test_a_run_has_its_bytes_and_a_wrong_or_a_failed_one_hurts_no_other(tmp_path
         assert sha_of(tmp_path / name) == sha_of(tmp_path / f"{name}-alone")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_lane_that_dies_fails_its_run_and_no_lane_outlives_its_caller(tmp_path):
     before = lanes_there()
     ended = side_by_side([digits(tmp_path / "a", **{"rounds.total": 1000}), digits(tmp_path / "b")], 2)
