@@ -207,12 +207,12 @@ LEAKS = (
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
-        "15", "server/app.py",
+        "15", "server/planned.py",
         "        config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
     ),
     Mend(
-        "15", "server/app.py",
+        "15", "server/planned.py",
         '            fingerprint = ""', "            pass",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
     ),
