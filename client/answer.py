@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from flwr.app import ArrayRecord, Message, RecordDict
 
+from client import summing
 from client.counted import book
 from client.discretion import is_private
 from client.fits import learner_of
 from client.learners.base import LocalFit
-from client.summing import masked_report
 from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.compression import Codec, Payload, load_codec, parcel_codec
@@ -80,7 +80,7 @@ def report(visit: Visit, answer: Answer, *, state: State) -> Message:
     if is_clipped_here:  # one node counts as one, and of all that it has measured one bit has noise
         answer = answer._replace(parcels={}, others={wire.METRICS: wire.metrics_record({}, 1)})
     if config.is_secure:
-        return masked_report(visit, answer.arrays, answer.others[wire.METRICS], state=state)
+        return summing.masked_report(visit, answer.arrays, answer.others[wire.METRICS], state=state)
     seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
     arrays = answer.arrays
     if config.sends == "update":

@@ -9,9 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from client.visit import Visit
-from fedlearn.secure.keys import NodeKey, node_keys_in
-from fedlearn.secure.level import FEWEST
-from fedlearn.secure.policy import Demands
+from fedlearn.secure import keys, level, policy
 from fedlearn.words.errors import UsageError
 
 PEERS, KEY, LEAST, COLLUDING = "peers", "node-key", "least-peers", "colluding-peers"  # names in the config of a node
@@ -27,27 +25,27 @@ def colluders_of(visit: Visit) -> int:
     return int(visit.context.node_config.get(COLLUDING, 0))
 
 
-def key_of(visit: Visit) -> NodeKey | None:
+def key_of(visit: Visit) -> keys.NodeKey | None:
     """Return the key with which the node signs in all runs; None where its owner lists no peers."""
     config = visit.context.node_config
-    return NodeKey(_read(str(config[KEY]))) if PEERS in config else None
+    return keys.NodeKey(_read(str(config[KEY]))) if PEERS in config else None
 
 
-def demands_of(visit: Visit) -> Demands:
+def demands_of(visit: Visit) -> policy.Demands:
     """Return what the node demands of a roster: a real node goes by no setting of the server's."""
     secure, config = visit.config.secure, visit.context.node_config
-    fewest = max(secure.group_size, FEWEST)
+    fewest = max(secure.group_size, level.FEWEST)
     summed = visit.config.fewest_reports if visit.config.privacy.trust == "distributed" else 0
     if not visit.is_real:
-        return Demands(fewest=fewest, summed=summed, colluders=secure.colluders, security=secure.security)
+        return policy.Demands(fewest=fewest, summed=summed, colluders=secure.colluders, security=secure.security)
     if PEERS not in config:
-        return Demands(fewest=fewest, summed=summed)
+        return policy.Demands(fewest=fewest, summed=summed)
     try:
-        peers = node_keys_in(_read(str(config[PEERS])))
+        peers = keys.node_keys_in(_read(str(config[PEERS])))
     except ValueError as error:
         raise UsageError(f"--peers {config[PEERS]}: {error}") from None
-    fewest = max(int(config.get(LEAST, FEWEST)), fewest)
-    return Demands(peers=peers, fewest=fewest, summed=summed, colluders=colluders_of(visit))
+    fewest = max(int(config.get(LEAST, level.FEWEST)), fewest)
+    return policy.Demands(peers=peers, fewest=fewest, summed=summed, colluders=colluders_of(visit))
 
 
 def _read(file: str) -> bytes:

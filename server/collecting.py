@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fedlearn.words.cohort import At
 from server.attempt import Collected, NotCommitted
+from server.phases import summing
 from server.phases.configuration import configure
 from server.phases.reporting import collect_reports
 from server.phases.selection import select_cohort
-from server.phases.summing import collect_sum, sum_asked_before
 from server.run import ServerRun
 
 
@@ -16,7 +16,7 @@ def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
     begin, virtual_begin = run.wall.now(), run.clock.now()
     run.late.refuse()
     run.notices.clear()
-    if (asked := sum_asked_before(run, at)) is not None:
+    if run.config.is_secure and (asked := summing.sum_asked_before(run, at)) is not None:
         return Collected(len(asked.members), asked, 0.0, run.wall.now() - begin)
     if run.config.is_secure and not run.exchange.is_virtual:
         run.events.sync()  # nodes remember the attempt: a resumed server must count on from it
@@ -25,7 +25,7 @@ def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
     if selection.why_not:
         return NotCommitted(selection.why_not, selection.raised_alike)
     if run.config.is_secure:
-        reporting = collect_sum(run, selection, at)
+        reporting = summing.collect_sum(run, selection, at)
         if isinstance(reporting, NotCommitted):
             return reporting
     else:

@@ -27,7 +27,6 @@ from fedlearn.wire import CLIP
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import EPSILON, Measured, Metric
 from fedlearn.words.state import Array, State, layout_of
-from server.correlated import CorrelatedRows, matrix_in
 from server.round_clip import ASKED, RoundClip
 from strategies.base import RoundStrategy
 from strategies.masked_mean import Float64, MaskedSum
@@ -59,6 +58,7 @@ class NodePrivacy:
 
     def __init__(self, config: RunConfig, memory: Memory) -> None:
         from fedlearn.privacy.nodes import NodePlan
+        from server.correlated import CorrelatedRows, matrix_in
 
         plan = NodePlan.of(config)
         begun = float(memory[NOISE]) if NOISE in memory else plan.noise_multiplier

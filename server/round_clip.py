@@ -7,16 +7,19 @@ them. An attempt that is made again has the norm of its round, whatever came of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedlearn.config import RunConfig
 from fedlearn.folding.plan import ParcelPlan
 from fedlearn.privacy.adaptive_clip import WITHIN, AdaptiveClip
-from fedlearn.privacy.nodes import NodePlan
 from fedlearn.words.state import Array, ArraySpec
 from server.secure import AVERAGE
 from strategies.masked_mean import Float64, MaskedSum
+
+if TYPE_CHECKING:
+    from fedlearn.privacy.nodes import NodePlan
 
 NEXT = "privacy/clip"  # of the checkpoint: the round after it, and its clipping norm
 ASKED = {WITHIN: ParcelPlan({WITHIN: ArraySpec((1,), "float32")}, AVERAGE, uniform=True)}

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from client import summing
 from client.counted import undo
 from client.discretion import Withheld, is_private, log, said_of
 from client.downlink import kept_anchor
@@ -16,7 +17,6 @@ from client.memory_file import memory_at_home
 from client.node import examples_of
 from client.participation import why_not as participation_why_not
 from client.sets import check_sets
-from client.summing import forget_sum, has_joined, keys_of, shares_noise
 from client.unsent import keep
 from client.unsent import why_not as unsent_why_not
 from client.visit import Visit
@@ -35,7 +35,7 @@ def ready(visit: Visit) -> Message:
             visit.status.keep(visit.context, active=False)
             check_sets(visit)
             why_not = _why_not(visit) or unsent_why_not(visit)  # last: else it told reasons apart
-            keys = keys_of(visit) if visit.config.is_secure and not why_not else b""
+            keys = summing.keys_of(visit) if visit.config.is_secure and not why_not else b""
             anchor = "" if why_not else kept_anchor(visit)
     except Withheld as refusal:
         if not visit.is_real:
@@ -75,7 +75,7 @@ def _why_not_published(visit: Visit) -> str:
     asked = _asked(visit)
     try:
         budget = NodeBudget.of_round(visit, asked)
-        if shares_noise(visit) and budget.has_answered(asked) and not has_joined(visit, asked):
+        if summing.shares_noise(visit) and budget.has_answered(asked) and not summing.has_joined(visit, asked):
             return "its memory of the secure sum of this round is lost, and its share of noise was sent in one"
         return budget.why_not(asked)
     except Withheld as refusal:
@@ -88,7 +88,7 @@ def round_over(visit: Visit) -> Message:
     why = str(told.get("why", ""))
     with memory_at_home(visit):
         if visit.config.is_secure:
-            forget_sum(visit)
+            summing.forget_sum(visit)
         if undo(visit.memory, At(_whole(told, "round_number"), _whole(told, "attempt"))):
             visit.keep_memory()
     visit.status.keep(visit.context, active=False, told=why)

@@ -13,7 +13,6 @@ from fedlearn.engine.embedded.forkserver import end_unused
 from fedlearn.engine.session import engine_of
 from fedlearn.plugging.own_packages import claimed
 from fedlearn.plugging.registry import call_plugin
-from fedlearn.report.dashboard import beside
 from fedlearn.report.listeners import Named, listened
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.kept_objects import objects_kept
@@ -55,8 +54,10 @@ def run_once(
         if not engine.forks:
             end_unused()
         around.enter_context(listened(log, folder, config))
-        if url := around.enter_context(beside(folder.path, dashboard)):
-            say(f"live page: {url}")
+        if dashboard is not None:
+            from fedlearn.report.dashboard import beside
+
+            say(f"live page: {around.enter_context(beside(folder.path, dashboard))}")
         if show is not None:
             around.enter_context(show(folder.events))
         with claimed():

@@ -64,14 +64,8 @@ async def _end_with(server: uvicorn.Server, site: Site, until: threading.Event |
 
 
 @contextmanager
-def beside(folder: Path, address: str | None) -> Iterator[str]:
-    """Serve a run's live page in a process of its own as long as the block lasts; yield its URL.
-
-    Without an address no page is served, and the URL is empty.
-    """
-    if address is None:
-        yield ""
-        return
+def beside(folder: Path, address: str) -> Iterator[str]:
+    """Serve a run's live page in a process of its own as long as the block lasts; yield its URL."""
     listener = listening(address, flag="--dashboard")
     url = url_of(listener)
     number = listener.fileno()

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.log import EventTail
 from fedlearn.runs.names import ASKED_SUM, EVENTS
 from fedlearn.secure import texts
-from fedlearn.secure.server import SecureServer
 from fedlearn.words.cohort import At, Fate, Member, NodeReport
 from fedlearn.words.errors import CheckpointError, Refused
 from server.attempt import Reporting
 from server.run import ServerRun
+
+if TYPE_CHECKING:
+    from fedlearn.secure.server import SecureServer
 
 
 @dataclass(frozen=True, slots=True)

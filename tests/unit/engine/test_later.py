@@ -100,6 +100,7 @@ def test_a_module_that_is_not_there_cannot_be_imported(monkeypatch):
         importlib.import_module("seldom_nowhere")
 
 
+OURS = ("client.", "server.", "fedlearn.")
 READ = """
 import {first}
 from fedlearn.engine.later import SELDOM_READ
@@ -113,9 +114,9 @@ print(*sorted(SELDOM_READ - {{*sys.modules}}))
 @pytest.mark.parametrize(
     ("first", "kinds"),
     [
-        ("fedlearn.engine.embedded.preload", ("torch",)),
+        ("fedlearn.engine.embedded.preload", ("torch", *OURS)),
         pytest.param(
-            "fedlearn.engine.embedded.preload, fedlearn.engine.embedded.preload_torch", (), marks=pytest.mark.slow
+            "fedlearn.engine.embedded.preload, fedlearn.engine.embedded.preload_torch", OURS, marks=pytest.mark.slow
         ),
     ],
 )
@@ -124,3 +125,7 @@ def test_workers_begin_with_none_of_them_run(first, kinds):
     run, absent = done.stdout.splitlines()
     assert run == "", "an import reads a name of these: a run's start-up pays for them"
     assert not [name for name in absent.split() if not name.startswith(kinds)], "a library has none of this name"
+
+
+def test_modules_of_ours_that_are_put_off_are_there():
+    assert all(find_spec(name) for name in later.SELDOM_READ if name.startswith(OURS))

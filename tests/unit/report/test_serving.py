@@ -121,6 +121,7 @@ def test_whoever_comes_gets_all_and_then_what_changes(make_run, monkeypatch):
         "devices",
         "rounds",
         "skew",
+        "statistics",
         "trouble",
         "origins",
         "settings",
