@@ -17,7 +17,7 @@ from server.audits import PLANTED as BY_SERVERS
 from server.audits import FixedSize, sampled, unguarded
 from server.selectors.poisson import Poisson
 
-QUICK, SLOW = ("central",), ("sampled", "correlated")  # the others are long
+QUICK, SLOW = ("central",), ("sampled",)  # the others are long
 QUICK_MISTAKES = ("a round forgotten", "clip forgotten for one parameter", "half of a share")
 
 

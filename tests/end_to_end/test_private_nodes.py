@@ -56,7 +56,7 @@ def test_the_same_bytes_on_all_engines_and_after_a_stop(execute, undisturbed, se
     assert execute({**settings, "engine.workers": 2}).sha == reference.sha
 
 
-@pytest.mark.slow
+@pytest.mark.long  # correlated noise after a kill is slow
 def test_killed_in_the_middle_of_a_round_it_resumes_to_the_same_noise(in_the_middle, execute, undisturbed):
     settings = {**PRIVATE, "model.name": "faulty:model", "rounds.cohort": 0}
     killed = in_the_middle(settings, "hang:3:2")
