@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from experiments.private_networks.kept import ended, keep
-from experiments.private_networks.watching import watched
+from experiments.watching import watched
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import load_dataset, partition_table
 

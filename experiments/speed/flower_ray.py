@@ -33,8 +33,8 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 from torch import nn
 
-from experiments.speed.memory import cpu_of_children, pss_of_children
 from experiments.speed.two_process_loop import build_model
+from experiments.watching import cpu_of_children, pss_of_children
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import load_dataset, partition_table
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from experiments.speed.memory import cpu_of_children, pss_of_children
+from experiments.watching import cpu_of_children, pss_of_children
 
 KINDS = {"rows": "linear", "images": "cnn"}
 FEW = 2000  # nodes of the run for comparison

@@ -25,25 +25,20 @@ import csv
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from experiments.speed.memory import cpu_of_children, pss_of_children
+from experiments.watching import watched
 
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (clients, cohort)
-LOOK = 0.5  # seconds between readings of memory and processor time; one takes some ms
 MEMORY_ROUNDS = 2
 
 Figures = dict[str, float]
@@ -58,7 +53,7 @@ def run_ours(workload: str, model: str, rounds: int, extra: list[str], *, look: 
     command += ["--local-epochs", "1", "--batch-size", "100", "--lr", "0.1", "--workers", "2"]
     command += ["--set", "training.momentum=0.0", "--set", "training.lr_decay=0.0", *extra]
     command += ["--set", "evaluation.where=none"]
-    seen = _run(command, look=look)
+    seen = watched(command, memory=look)
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
     committed = [event["time"] for event in events if event["event"] == "committed"]
     with (out / "metrics.csv").open() as file:
@@ -66,7 +61,7 @@ def run_ours(workload: str, model: str, rounds: int, extra: list[str], *, look: 
     shutil.rmtree(out.parent)
     steady = median(float(row["training_seconds"]) for row in rows[1:])
     whole = median(float(row["training_seconds"]) + float(row["selection_seconds"]) for row in rows[1:])
-    cpu = (seen.cpu_at(committed[-1]) - seen.cpu_at(committed[0])) / max(rounds - 1, 1)
+    cpu = seen.cpu_between(committed[0], committed[-1]) / max(rounds - 1, 1)
     startup = committed[0] - seen.began - whole
     return {"round": steady, "with selection": whole, "cpu": cpu, "startup": startup, "pss": seen.pss}
 
@@ -76,7 +71,7 @@ def run_script(
 ) -> Figures:
     """Run one of the other systems, which print JSON."""
     command = [python, *script, "--workload", workload, "--model", model, "--rounds", str(rounds), "--json"]
-    seen = _run(command, look=look)
+    seen = watched(command, memory=look)
     result: dict[str, Any] = json.loads(seen.printed.strip().splitlines()[-1])
     return {
         "round": result["median_steady_seconds"],
@@ -84,47 +79,6 @@ def run_script(
         "startup": result["startup_seconds"],
         "pss": seen.pss,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Measurements of a command.
-
-    Parameters
-    ----------
-    began
-        When the command began, in seconds since the epoch.
-    looks
-        Pairs (time of a reading, processor time of all processes by then), in seconds.
-    pss
-        The largest memory in bytes, if memory was read.
-    """
-
-    began: float
-    looks: Sequence[tuple[float, float]]
-    pss: int
-    printed: str
-
-    def cpu_at(self, moment: float) -> float:
-        """Return the processor time used until a moment, interpolated between the readings around it."""
-        moments, used = np.array(self.looks).T
-        return float(np.interp(moment, moments, used))
-
-
-def _run(command: list[str], *, look: bool) -> Seen:
-    """Run a command."""
-    began = time.time()
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2])
-        pss, looks = 0, [(began, 0.0)]
-        while process.poll() is None:
-            time.sleep(LOOK)
-            looks.append((time.time(), max(cpu_of_children(process.pid), looks[-1][1])))
-            pss = max(pss, pss_of_children(process.pid)) if look else 0
-        if process.wait():
-            raise RuntimeError(f"exit code {process.returncode}: {' '.join(command)}")
-        output.seek(0)
-        return Seen(began, looks, pss, output.read())
 
 
 def main() -> None:

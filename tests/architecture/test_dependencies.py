@@ -52,7 +52,7 @@ PLACES = {  # distribution of an extra -> where it may be imported
     **ELSEWHERE,
     "ipython": ("fedlearn/api/progress.py",),
     "mlflow": ("fedlearn/report/listeners/mlflow.py",),
-    "psutil": ("experiments/speed/", "experiments/private_networks/watching.py"),
+    "psutil": ("experiments/speed/", "experiments/watching.py"),
     "ray": ("fedlearn/engine/ray_runtime/", "experiments/speed/"),
     "tensorboard": ("fedlearn/report/listeners/tensorboard.py",),
     "wandb": ("fedlearn/report/listeners/weights_and_biases.py",),
