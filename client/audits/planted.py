@@ -55,7 +55,7 @@ def _clips(how: Clip) -> Callable[[], AbstractContextManager[None]]:
 
 
 def unclipped() -> AbstractContextManager[None]:
-    """Let nodes clip nothing."""
+    """Leave the changes of nodes unclipped."""
     return swapped(client.answer, clipped=_unclipped)
 
 

@@ -83,7 +83,7 @@ def _nothing(cell: str, run: Run) -> bool:
 
 
 def _write(name: str, grid: Grid, cells: Sequence[Made], folder: Path, page: Path | None) -> None:
-    """Draw the figures, and write the section of a page; nothing as long as no run has ended."""
+    """Draw the figures of a grid and write its section of a page; do neither while no run has ended."""
     if not cells:
         return
     figures = draw(grid, {made.cell: made.points for made in cells}, folder)

@@ -29,7 +29,7 @@ INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 @contextmanager
 def unlogged(level: int) -> Iterator[None]:
-    """Log nothing of this level or below it in the block."""
+    """Silence log records of this level and below within the block."""
     before = logging.root.manager.disable
     logging.disable(level)
     try:

@@ -89,7 +89,7 @@ class _NotYet(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module its own loader back, and run nothing."""
+        """Put the module's own loader back, without running its code."""
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._loader
         module.__class__ = _Later

@@ -36,7 +36,7 @@ class Accumulator(Protocol):
         ...
 
     def add(self, parts: Sequence[tuple[float, Update]]) -> None:
-        """Add updates with their weights, in this order; one by one, and merged, they have the same bytes."""
+        """Add updates with their weights, in the order given; parts added apart and merged have the same bytes."""
         ...
 
     def clear(self) -> None:

@@ -14,11 +14,11 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.names import CLASSES
-from fedlearn.runs.reading import read_small
+from fedlearn.runs.reading import read_as
 from fedlearn.words.errors import printable
 
 LONGEST_NAME = 100  # letters of a class's name that are shown
@@ -61,9 +61,6 @@ class ClassResults:
     best: Confusion | None = None
 
 
-_SCHEMA = TypeAdapter(ClassResults)
-
-
 def write_classes(folder: Path, results: ClassResults) -> None:
     """Write classes.json."""
     with storing(folder):
@@ -80,14 +77,8 @@ def read_classes(folder: Path) -> ClassResults | None:
     ValueError
         In one line, if its content is not what a run writes.
     """
-    try:
-        data = read_small(folder / CLASSES)
-    except FileNotFoundError:
+    if (found := read_as(ClassResults, folder / CLASSES)) is None:
         return None
-    try:
-        found = _SCHEMA.validate_json(data, strict=True)
-    except ValidationError as error:
-        raise ValueError(f"it is not what was written: {error.errors()[0]['msg']}") from None
     size = len(found.classes)
     for each in (found.final, found.best):
         if each is not None and [len(row) for row in each.confusion] != [size] * size:

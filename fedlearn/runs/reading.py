@@ -5,14 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.words.errors import UsageError, printable, quoted, said
 
 MOST_BYTES = 1 << 22  # of a small file; a hundred times more than a run writes
 LONGEST_TEXT = 2000  # characters of one value
 DEEPEST = 6  # tables in tables
+T = TypeVar("T")
 AS_THEY_ARE = (bool, float)  # types of values that are safe to show
 
 
@@ -83,6 +87,36 @@ def read_small(path: Path) -> bytes:
     """Return the content of a small file; OSError if it is no regular file, or larger than any that a run writes."""
     with open_regular(path, most=MOST_BYTES) as file:
         return file.read(MOST_BYTES)
+
+
+def read_as(kind: type[T], path: Path) -> T | None:
+    """Return the content of a small JSON file as a dataclass; None if there is no such file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        In one line, if its content does not fit the dataclass.
+    """
+    try:
+        return schema_of(kind).validate_json(read_small(path), strict=True)
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise ValueError(f"it is not what was written: {error.errors()[0]['msg']}") from None
+
+
+def schema_of(kind: type[T]) -> TypeAdapter[T]:
+    """Return what checks values against a dataclass, made when it is first asked for."""
+    named: Any = kind
+    made: TypeAdapter[T] = _made(named)
+    return made
+
+
+@cache
+def _made(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def cleaned(value: Any, depth: int = 0) -> Any:

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from fedlearn.runs.classes import LONGEST_NAME
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.names import STATISTICS
-from fedlearn.runs.reading import read_small
+from fedlearn.runs.reading import read_as, schema_of
 from fedlearn.words.errors import printable
 
 Number = Annotated[float, Field(ge=-(2**53), le=2**53)]  # of records, with noise
@@ -75,12 +75,9 @@ class TableStatistics:
         return lines
 
 
-_SCHEMA = TypeAdapter(TableStatistics)
-
-
 def write_statistics(folder: Path, plain: Mapping[str, object]) -> None:
     """Write statistics.json from what a model says of its state (`fedlearn.models.base.Counting`)."""
-    found = _SCHEMA.validate_python(plain)
+    found = schema_of(TableStatistics).validate_python(plain)
     with storing(folder):
         write_atomically(folder / STATISTICS, json.dumps(asdict(found)).encode())
 
@@ -95,14 +92,8 @@ def read_statistics(folder: Path) -> TableStatistics | None:
     ValueError
         In one line, if its content is not what a run writes.
     """
-    try:
-        data = read_small(folder / STATISTICS)
-    except FileNotFoundError:
+    if (found := read_as(TableStatistics, folder / STATISTICS)) is None:
         return None
-    try:
-        found = _SCHEMA.validate_json(data)
-    except ValidationError as error:
-        raise ValueError(f"it is not what was written: {error.errors()[0]['msg']}") from None
     if any(len(each.labels) != len(each.counts) for each in found.columns.values()):
         raise ValueError("each column should have a count for each of its cells")
     columns = {

@@ -284,6 +284,17 @@ def test_f1_number_in_the_table_of_nodes_costs_no_page(make_run, number):
         assert "cannot be shown" not in alone.sections["head"] and "<script>&" not in alone.sections["nodes"]
 
 
+def costs_no_page(make_run, name, text, *, says):
+    """Check that a file of a run folder's choice spoils neither its own page nor that of several runs."""
+    hostile = make_run("hostile")
+    (hostile / name).write_text(text)
+    alone = Watched([hostile])
+    alone.look()
+    page = "".join(alone.sections.values())
+    assert "cannot be shown" not in page and "<img" not in page and "\u202e" not in page and says in page
+    looked_at(make_run("sound"), hostile)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -295,13 +306,7 @@ def test_f1_number_in_the_table_of_nodes_costs_no_page(make_run, number):
     ],
 )
 def test_f1_classes_of_the_folders_choice_cost_no_page(make_run, text):
-    hostile = make_run("hostile")
-    (hostile / "classes.json").write_text(text)
-    alone = Watched([hostile])
-    alone.look()
-    page = "".join(alone.sections.values())
-    assert "cannot be shown" not in page and "<img" not in page and "\u202e" not in page and "classes" in page
-    looked_at(make_run("sound"), hostile)
+    costs_no_page(make_run, "classes.json", text, says="classes")
 
 
 @pytest.mark.parametrize(
@@ -317,13 +322,7 @@ def test_f1_classes_of_the_folders_choice_cost_no_page(make_run, text):
     ],
 )
 def test_f1_statistics_of_the_folders_choice_cost_no_page(make_run, text):
-    hostile = make_run("hostile")
-    (hostile / "statistics.json").write_text(text)
-    alone = Watched([hostile])
-    alone.look()
-    page = "".join(alone.sections.values())
-    assert "cannot be shown" not in page and "<img" not in page and "\u202e" not in page and "tatistics" in page
-    looked_at(make_run("sound"), hostile)
+    costs_no_page(make_run, "statistics.json", text, says="tatistics")
 
 
 # --- F2: the page of all others ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def run(config: RunConfig) -> None:
 
 @contextmanager
 def warm() -> Iterator[Callable[[RunConfig], None]]:
-    """Give what executes one run after another with the same workers, which are ended with the block.
+    """Yield the function that executes one run after another with the same workers; end them with the block.
 
     The process that workers are forked from is started before anything else is imported here: it imports torch in two
     seconds, or numba in one, on another core meanwhile.

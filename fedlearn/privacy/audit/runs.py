@@ -68,7 +68,7 @@ class Asked:
 
 @dataclass
 class Tape:
-    """An interceptor that records the calls of a run, or answers them as those of another run.
+    """Records the calls of a run, or answers them as those of another run.
 
     Parameters
     ----------
