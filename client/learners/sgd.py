@@ -32,6 +32,7 @@ from fedlearn.words.metric import TRAIN_LOSS, WORK_DONE
 from fedlearn.words.seeding import rng_for, seed_for
 from fedlearn.words.state import State
 
+PADDING = 4  # pixels, on each side of an image before it is cropped
 NOT_ZERO = 1e-6  # added to a norm that is divided by, as torch.nn.utils.clip_grad_norm_ does
 
 
@@ -66,7 +67,7 @@ class SGD(Learner):
         self.model = model
         self.training = config.training
         self.rounds = config.rounds.total
-        self.augment = _augmentation(model.spec.shape[:2]) if config.data.augment else None
+        self.augment = _augmentation(model.spec.shape) if config.data.augment else None
         self._optimizer = Optimizer(self.training, optimizer_options)
         self._stack: Stack | None = None
         self._network = networks_for(model.device)[0]
@@ -161,7 +162,7 @@ class SGD(Learner):
     def _inputs(self, train: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
         if self.augment is None:
             return self.model.inputs_at(train, rows)
-        return self.model.inputs(self.augment(torch.from_numpy(train.inputs[rows])).numpy())
+        return self.model.inputs(self.augment(train.inputs[rows]))
 
     # --- what other learners override ---------------------------------------------------------------------------------
 
@@ -275,14 +276,26 @@ class SGD(Learner):
         return len(task.indices) == 1 and not self.model.takes_one(task.train)
 
 
-def _augmentation(size: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
-    """Return a function that flips and crops each image of a batch (B, H, W, C) on its own."""
-    from torchvision.transforms import v2
+def _augmentation(shape: tuple[int, ...]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    if len(shape) != 3:
+        raise SettingError(
+            "data.augment", True, f"flips and crops images, and an example has shape {shape}: leave it out"
+        )
+    return _flipped_and_cropped
 
-    one = v2.Compose([v2.RandomCrop(size, padding=4), v2.RandomHorizontalFlip()])
 
-    def augment(images: Tensor) -> Tensor:
-        channels_first = images.permute(0, 3, 1, 2)
-        return torch.stack([one(image) for image in channels_first]).permute(0, 2, 3, 1).contiguous()
+def _flipped_and_cropped(images: NDArray[Any]) -> NDArray[Any]:
+    """Return images (B, H, W, C) with zeros around them, each cropped at a place of its own, every second one flipped.
 
-    return augment
+    They are those of torchvision's ``RandomCrop(size, padding=4)`` and ``RandomHorizontalFlip()``, which are called
+    for one image at a time and take five times as long: three draws an image, from the same generator in the same
+    order.
+    """
+    height, width = images.shape[1:3]
+    around = np.pad(images, ((0, 0), (PADDING, PADDING), (PADDING, PADDING), (0, 0)))
+    changed = np.empty_like(images)
+    for image, into in zip(around, changed, strict=True):
+        top, left = (int(torch.randint(0, 2 * PADDING + 1, ())) for _ in range(2))
+        crop = image[top : top + height, left : left + width]
+        into[:] = crop[:, ::-1] if torch.rand(()) < 0.5 else crop
+    return changed

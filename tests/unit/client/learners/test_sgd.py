@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torchvision.transforms import v2
 
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
@@ -143,13 +144,24 @@ def test_state_and_settings_of_others_stay_as_they_are():
     assert {n: a.tobytes() for n, a in state.items()} == before
 
 
-def test_augmented_images_keep_shape_and_kind():
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_augmented_images_are_those_of_torchvision_after_the_same_draws(kind):
+    images = rng_for(1, purpose="images").integers(0, 256, (40, 12, 9, 3)).astype(kind)
     learner = learner_of(TorchModel(Small, dataset().spec), {}, {"augment": True})
-    images = torch.from_numpy(dataset().train.inputs[:4])
+    torch.manual_seed(7)
     augmented = learner.augment(images)
-    assert (augmented.shape, augmented.dtype) == (images.shape, torch.uint8)
-    assert augmented.is_contiguous()
-    assert not torch.equal(augmented, images)
+    torch.manual_seed(7)
+    each = v2.Compose([v2.RandomCrop((12, 9), padding=4), v2.RandomHorizontalFlip()])
+    theirs = torch.stack([each(image) for image in torch.from_numpy(images).permute(0, 3, 1, 2)]).permute(0, 2, 3, 1)
+    assert augmented.dtype == kind
+    np.testing.assert_array_equal(augmented, theirs.numpy())
+    assert augmented.flags.c_contiguous
+
+
+def test_only_images_are_augmented():
+    model = TorchModel(lambda: nn.Linear(5, 3), replace(dataset().spec, shape=(5,), mean=(), std=()))
+    with pytest.raises(SettingError, match=r"data.augment = True: .* an example has shape \(5,\)"):
+        learner_of(model, {}, {"augment": True})
 
 
 # --- other optimizers, schedules, hooks -------------------------------------------------------------------------------
