@@ -295,7 +295,7 @@ def _flipped_and_cropped(images: NDArray[Any]) -> NDArray[Any]:
     around = np.pad(images, ((0, 0), (PADDING, PADDING), (PADDING, PADDING), (0, 0)))
     changed = np.empty_like(images)
     for image, into in zip(around, changed, strict=True):
-        top, left = (int(torch.randint(0, 2 * PADDING + 1, ())) for _ in range(2))
+        top, left = torch.randint(2 * PADDING + 1, ()).item(), torch.randint(2 * PADDING + 1, ()).item()
         crop = image[top : top + height, left : left + width]
-        into[:] = crop[:, ::-1] if torch.rand(()) < 0.5 else crop
+        into[:] = crop[:, ::-1] if torch.rand(()).item() < 0.5 else crop
     return changed

@@ -3,7 +3,8 @@
     FEDLEARN_DATA=... python -m experiments.sweeps.private_nodes --quick
 
 CIFAR-10, `cnn`, 60 rounds: 1,000 nodes of 50 images, each of which takes part with probability 0.1, and 10,000 nodes of
-5 images, with probability 0.05; delta 1e-5, central noise, an account of Poisson sampling.
+5 images, with probability 0.05; next letters by `lstm` on 100 nodes, each with the texts of a topic, with probability
+0.2. Delta 1e-5, central noise, an account of Poisson sampling.
 ``configs/private_nodes.toml`` has the settings.
 """
 
