@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from client.learners.augmentation import augmentation_for
 from client.learners.base import Learner, LocalFit, LocalTask
 from client.learners.optimizers import Optimizer, Update
 from client.learners.rates import LR_SCHEDULES, LrSchedule
@@ -32,7 +33,6 @@ from fedlearn.words.metric import TRAIN_LOSS, WORK_DONE
 from fedlearn.words.seeding import rng_for, seed_for
 from fedlearn.words.state import State
 
-PADDING = 4  # pixels, on each side of an image before it is cropped
 NOT_ZERO = 1e-6  # added to a norm that is divided by, as torch.nn.utils.clip_grad_norm_ does
 
 
@@ -67,7 +67,7 @@ class SGD(Learner):
         self.model = model
         self.training = config.training
         self.rounds = config.rounds.total
-        self.augment = _augmentation(model.spec.shape) if config.data.augment else None
+        self.augment = augmentation_for(model.spec.shape) if config.data.augment else None
         self._optimizer = Optimizer(self.training, optimizer_options)
         self._stack: Stack | None = None
         self._network = networks_for(model.device)[0]
@@ -274,28 +274,3 @@ class SGD(Learner):
     def _is_alone(self, task: LocalTask) -> bool:
         """Return whether the node has one example alone, which normalization layers treat as in an evaluation."""
         return len(task.indices) == 1 and not self.model.takes_one(task.train)
-
-
-def _augmentation(shape: tuple[int, ...]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    if len(shape) != 3:
-        raise SettingError(
-            "data.augment", True, f"flips and crops images, and an example has shape {shape}: leave it out"
-        )
-    return _flipped_and_cropped
-
-
-def _flipped_and_cropped(images: NDArray[Any]) -> NDArray[Any]:
-    """Return images (B, H, W, C) with zeros around them, each cropped at a place of its own, every second one flipped.
-
-    They are those of torchvision's ``RandomCrop(size, padding=4)`` and ``RandomHorizontalFlip()``, which are called
-    for one image at a time and take five times as long: three draws an image, from the same generator in the same
-    order.
-    """
-    height, width = images.shape[1:3]
-    around = np.pad(images, ((0, 0), (PADDING, PADDING), (PADDING, PADDING), (0, 0)))
-    changed = np.empty_like(images)
-    for image, into in zip(around, changed, strict=True):
-        top, left = torch.randint(2 * PADDING + 1, ()).item(), torch.randint(2 * PADDING + 1, ()).item()
-        crop = image[top : top + height, left : left + width]
-        into[:] = crop[:, ::-1] if torch.rand(()).item() < 0.5 else crop
-    return changed
