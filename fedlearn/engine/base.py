@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # imported before the process that workers are forked from is begun: pydantic would hold that up
     from fedlearn.config import RunConfig
@@ -43,13 +43,16 @@ class Engine:
         FedlearnError
             If the run failed, or was never started.
         """
+        return self.run(config, **self.options(config))
+
+    def options(self, config: RunConfig) -> dict[str, Any]:
+        """Return ``engine.options`` as keyword arguments of `run`; raise SettingError if one is wrong."""
         if not config.engine.options:
-            return self.run(config)
+            return {}
         from fedlearn.plugging.options import options_for  # imports pydantic, see above
 
         settings, *_ = inspect.signature(self.run).parameters
-        options = options_for(self.run, config.engine.options, setting="engine.options", reserved=(settings,))
-        return self.run(config, **options)
+        return options_for(self.run, config.engine.options, setting="engine.options", reserved=(settings,))
 
     @contextmanager
     def kept_warm(self) -> Iterator[Engine]:

@@ -99,8 +99,7 @@ class _Lane:
         except (EOFError, OSError):
             self.is_dead = True
             return self._place, RunFailed("its process has died; see the lines above")
-        kind = UsageError if code == UsageError.exit_code else RunFailed
-        return self._place, kind(text) if code else None
+        return self._place, error_of(code, text)
 
     def close(self) -> None:
         """End the process at once: what its run has committed is stored."""
@@ -117,8 +116,7 @@ def _serve(pipe: Connection) -> None:
     with suppress(EOFError, ConnectionError):
         os.environ.update(pipe.recv())
         while True:
-            error = error_of(pipe.recv())
-            pipe.send((error.exit_code, str(error)) if error is not None else (0, ""))
+            pipe.send(outcome_of(pipe.recv()))
 
 
 def _die_with_the_sweep() -> None:
@@ -128,10 +126,16 @@ def _die_with_the_sweep() -> None:
     os._exit(1)
 
 
-def error_of(config: RunConfig) -> FedlearnError | None:
-    """Make a run in this process; return the error that has ended it."""
+def outcome_of(config: RunConfig) -> tuple[int, str]:
+    """Make a run in this process; return its exit code, and the reason of a failure."""
     try:
         run(config)
     except FedlearnError as error:
-        return error
-    return None
+        return error.exit_code, str(error)
+    return 0, ""
+
+
+def error_of(code: int, text: str) -> FedlearnError | None:
+    """Return the error that has ended a run, by its exit code and reason; None if there was none."""
+    kind = UsageError if code == UsageError.exit_code else RunFailed
+    return kind(text) if code else None

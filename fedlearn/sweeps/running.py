@@ -1,4 +1,4 @@
-"""Run the missing runs of a sweep: side by side in lanes, or one after another in one session."""
+"""Run the missing runs of a sweep: side by side in lanes or on machines, or one after another in one session."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from fedlearn.config import RunConfig
+from fedlearn.engine import load_engine
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.session import engine_of, session
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import CHECKPOINT
-from fedlearn.sweeps.lanes import lanes_for, side_by_side
+from fedlearn.sweeps.lanes import Ended, lanes_for, side_by_side
+from fedlearn.sweeps.machines import can_spread, on_machines
 from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result, write_tables
 from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
@@ -80,8 +83,8 @@ def _has_stopped(run: Run, result: Result) -> bool:
 def _ended(missing: Sequence[Run], folder: Path) -> Generator[tuple[Run, FedlearnError | None], None, None]:
     """Make runs; yield each as it ends, with the error that has ended it."""
     configs = [run.config.model_copy(update={"out": str(_place(run, folder).resolve())}) for run in missing]
-    if lanes := lanes_for(configs):
-        with closing(side_by_side(configs, lanes)) as ended:
+    if side := _side_by_side(configs):
+        with closing(side) as ended:
             yield from ((missing[place], error) for place, error in ended)
         return
     for run, config in zip(missing, configs, strict=True):
@@ -91,6 +94,15 @@ def _ended(missing: Sequence[Run], folder: Path) -> Generator[tuple[Run, Fedlear
             yield run, error
         else:
             yield run, None
+
+
+def _side_by_side(configs: Sequence[RunConfig]) -> Generator[Ended, None, None] | None:
+    """Return how runs are made at the same time, in lanes or on the machines of a cluster; None: one after another."""
+    if lanes := lanes_for(configs):
+        return side_by_side(configs, lanes)
+    if can_spread(configs):
+        return on_machines(configs, **load_engine("ray").options(configs[0]))
+    return None
 
 
 def _place(run: Run, folder: Path) -> Path:

@@ -27,11 +27,16 @@ def run(
     client_cpus, client_gpus
         Cores and GPUs reserved for each client that runs, or a share of one.
     """
-    if find_spec("ray") is None:
-        raise UsageError("engine.name = 'ray': Ray is not installed: pip install 'fedlearn[ray]'")
+    refuse_without_ray()
     from fedlearn.engine.ray_runtime.engine import run_on_ray
 
     run_on_ray(config, address=address, cpus=client_cpus, gpus=client_gpus)
+
+
+def refuse_without_ray() -> None:
+    """Raise UsageError where Ray is not installed."""
+    if find_spec("ray") is None:
+        raise UsageError("engine.name = 'ray': Ray is not installed: pip install 'fedlearn[ray]'")
 
 
 RAY = Engine(run)

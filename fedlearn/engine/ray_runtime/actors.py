@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import ray
@@ -20,6 +19,7 @@ from fedlearn import flower
 from fedlearn.config import from_flower
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.node_calls import ClientCall, handled
+from fedlearn.engine.ray_runtime.cluster import cause_of, versions, why_unequal
 from fedlearn.engine.ray_runtime.grid import RunnerDied
 from fedlearn.models.loaded import loaded
 from fedlearn.plugging import objects
@@ -61,9 +61,9 @@ class ClientActor:
             raise TimeoutError from None
         except RayActorError as error:
             self._replace()
-            raise RunnerDied(f"the Ray actor that ran it died ({_cause(error)})") from None
+            raise RunnerDied(f"the Ray actor that ran it died ({cause_of(error)})") from None
         except RayError as error:
-            raise RuntimeError(_cause(error)) from None
+            raise RuntimeError(cause_of(error)) from None
         return reply, context
 
     def _replace(self) -> None:
@@ -99,13 +99,8 @@ def _get_ready(settings: dict[str, Any]) -> tuple[dict[str, str], tuple[str, int
         load_client_app()
         loaded(from_flower(settings))
     except FedlearnError as error:
-        return _versions(), (str(error), error.exit_code)
-    return _versions(), None
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions that decide whether two machines compute the same bytes."""
-    return {name: version(name) for name in ("flwr", "numpy", "torch")}
+        return versions(), (str(error), error.exit_code)
+    return versions(), None
 
 
 def started(settings: dict[str, Any], *, at_most: int, cpus: float, gpus: float) -> list[ClientActor]:
@@ -116,7 +111,7 @@ def started(settings: dict[str, Any], *, at_most: int, cpus: float, gpus: float)
     cpus, gpus
         What Ray reserves for each of them.
     """
-    count = min(_capacity(cpus, gpus), at_most)
+    count = min(capacity(cpus, gpus), at_most)
     actors = [ClientActor(cpus=cpus, gpus=gpus) for _ in range(count)]
     promises = {actor.get_ready(settings): actor for actor in actors}
     ready, missing = ray.wait(list(promises), num_returns=count, timeout=START_PATIENCE)
@@ -136,19 +131,16 @@ def _check(promise: Any) -> None:
     try:
         _, (theirs, why_not), _ = ray.get(promise)
     except RayError as error:
-        raise RunFailed(f"a machine of the Ray cluster cannot run clients: {_cause(error)}") from None
-    for name, ours in _versions().items():
-        if theirs[name] != ours:
-            raise UsageError(
-                f"a machine of the Ray cluster has {name} {theirs[name]}, this one {ours}: make them equal"
-            )
+        raise RunFailed(f"a machine of the Ray cluster cannot run clients: {cause_of(error)}") from None
+    if why := why_unequal(versions(), theirs):
+        raise UsageError(why)
     if why_not:
         text, exit_code = why_not
         raise UsageError(text) if exit_code == UsageError.exit_code else RunFailed(text)
 
 
-def _capacity(cpus: float, gpus: float) -> int:
-    """Return how many clients fit the cluster at once, each within one machine."""
+def capacity(cpus: float, gpus: float) -> int:
+    """Return how many clients fit the cluster at once, each within one machine; raise UsageError if none does."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     count = sum(fitting(machine, cpus, gpus) for machine in machines)
     if not count:
@@ -163,10 +155,3 @@ def fitting(machine: dict[str, float], cpus: float, gpus: float) -> int:
     by_cpus = machine.get("CPU", 0) // cpus
     by_gpus = machine.get("GPU", 0) // gpus if gpus else math.inf
     return int(min(by_cpus, by_gpus))
-
-
-def _cause(error: RayError) -> str:
-    """Return the reason at the end of Ray's text, which goes over many lines."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    _, _, exit_type = lines[-1].partition("Worker exit type: ")
-    return exit_type.split()[0] if exit_type else lines[-1]

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any
 
 from fedlearn.engine.processes import environment
@@ -118,3 +119,23 @@ def _signals_kept() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def versions() -> dict[str, str]:
+    """Return this machine's versions of what decides whether two machines compute the same bytes."""
+    return {name: version(name) for name in ("flwr", "numpy", "torch")}
+
+
+def why_unequal(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    """Return which version a machine of the cluster has, and the one that starts the run has not; empty if none."""
+    for name, mine in ours.items():
+        if theirs[name] != mine:
+            return f"a machine of the Ray cluster has {name} {theirs[name]}, this one {mine}: make them equal"
+    return ""
+
+
+def cause_of(error: Exception) -> str:
+    """Return the reason at the end of the text of one of Ray's errors, which goes over many lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    _, _, exit_type = lines[-1].partition("Worker exit type: ")
+    return exit_type.split()[0] if exit_type else lines[-1]

@@ -1,0 +1,74 @@
+"""Runs of a sweep on the machines of a Ray cluster: each a whole run, server and nodes in one process, as in a lane.
+
+A run begins with what its folder has already, and its folder comes back when it has ended. A run whose process or
+machine dies is made anew on another, with the same bytes; if it dies there, too, it has failed.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fedlearn.config import RunConfig
+from fedlearn.engine.ray_runtime.calls import called
+from fedlearn.engine.ray_runtime.cluster import versions, why_unequal
+from fedlearn.sweeps.lanes import Ended, error_of, outcome_of
+from fedlearn.words.errors import RunFailed, UsageError
+
+
+def can_spread(configs: Sequence[RunConfig]) -> bool:
+    """Return whether each run gets one place of a cluster: several, on Ray, that ask for no number of workers."""
+    engines = {repr(config.engine) for config in configs}
+    return len(configs) > 1 and len(engines) == 1 and configs[0].engine.name == "ray" and not configs[0].engine.workers
+
+
+def on_machines(
+    configs: Sequence[RunConfig], *, address: str = "", client_cpus: float = 1.0, client_gpus: float = 0.0
+) -> Generator[Ended, None, None]:
+    """Make runs wherever the cluster has room; yield each as it ends. The options are those of the engine `ray`."""
+    ours = versions()
+    begun = [(config, ours, packed(Path(config.out))) for config in configs]
+    with closing(called(_made, begun, address=address, cpus=client_cpus, gpus=client_gpus)) as ended:
+        for place, outcome in ended:
+            if isinstance(outcome, RunFailed):
+                yield place, outcome
+                continue
+            code, text, folder = outcome
+            unpack(folder, Path(configs[place].out))
+            yield place, error_of(code, text)
+
+
+def _made(config: RunConfig, wanted: dict[str, str], before: bytes) -> tuple[int, str, bytes]:
+    """Make a run in a temporary folder; return its exit code, the reason of a failure, and the folder."""
+    if why := why_unequal(wanted, versions()):
+        return UsageError.exit_code, why, b""
+    with TemporaryDirectory(prefix="fedlearn-") as place:
+        folder = Path(place) / "run"
+        unpack(before, folder)
+        return *outcome_of(config.model_copy(update={"out": str(folder)})), packed(folder)
+
+
+def packed(folder: Path) -> bytes:
+    """Return all files of a folder as a tar; empty if there is none."""
+    file = io.BytesIO()
+    if folder.exists():
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            archive.add(folder, arcname=".")
+    return file.getvalue()
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """Make the folder from `packed`; a folder that is there is replaced once the new one is whole."""
+    if not content:
+        return
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        archive.extractall(part, filter="data")
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
