@@ -8,7 +8,6 @@ two sets that differ by this node alone, another node refuses the second one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -19,13 +18,9 @@ from client.peers import lists_peers
 from client.visit import Visit
 from fedlearn.config import RunConfig
 from fedlearn.models import model_spec
-from fedlearn.privacy.ledger_lines import LedgerDamaged, check_of, line_of
 from fedlearn.runs.ledgers import LedgerFile
+from fedlearn.runs.node_sets import SUFFIX, line_after, sets_in
 from fedlearn.words.errors import Refused
-
-SUFFIX = ".sets"
-"""Of a file beside the ledger of the data, kept as a ledger is, with a head that counts its lines: a line for each set,
-of digests of the nodes' keys."""
 
 
 def sums_exactly(config: RunConfig) -> bool:
@@ -54,38 +49,23 @@ def remember_set(visit: Visit, keys: Collection[bytes]) -> None:
     file = _file_of(visit)
     with file.alone():
         before = file.read()
-        sets, new = _sets_in(before), {sha256(key).hexdigest() for key in keys}
+        sets, new = sets_in(before), {sha256(key).hexdigest() for key in keys}
         if new in sets:
             return
         if tells_of_one([*sets, new]):
             raise Refused("tells-of-one", "with the sums before, this one would tell what a single node has added")
-        file.append(line_of({"nodes": sorted(new)}, check_of(before)))
+        file.append(line_after(before, new))
 
 
 def check_sets(visit: Visit) -> None:
     """Raise `LedgerDamaged` on a real node that would sum exactly and has lost sets that it had remembered."""
     if visit.is_real and sums_exactly(visit.config):
-        _sets_in(_file_of(visit).read())
+        sets_in(_file_of(visit).read())
 
 
 def _file_of(visit: Visit) -> LedgerFile:
     config = visit.context.node_config
     return LedgerFile(Path(str(config["ledger"])), str(config.get("data-name", "")), suffix=SUFFIX)
-
-
-def _sets_in(lines: bytes) -> list[set[str]]:
-    """Return the sets that were remembered; raise `LedgerDamaged` with the first line that is not as it was written."""
-    sets, check = [], ""
-    for number, line in enumerate(lines.splitlines(keepends=True), start=1):
-        try:
-            plain = json.loads(line.rpartition(b" ")[0])
-            sets.append(set(plain["nodes"]))
-        except (ValueError, TypeError, KeyError):
-            raise LedgerDamaged(number, "is no set of nodes") from None
-        if line_of(plain, check) != line:
-            raise LedgerDamaged(number, "was changed, or a line before it")
-        check = check_of(line)
-    return sets
 
 
 def tells_of_one(sets: Sequence[Collection[str]]) -> bool:

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from fedlearn.words.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from fedlearn.privacy.bookings import Booking, Entry
+    from fedlearn.privacy.bookings import Booking
     from fedlearn.runs.ledgers import LedgerFile
+
+
+Found = TypeVar("Found")
 
 
 class Action(StrEnum):
@@ -36,18 +39,29 @@ def ledger(
     A line of Gaussian noise has its noise multiplier (z), rounds and sampling rate in place of an epsilon. The sum is
     that of an adaptive filter: it holds whatever servers chose after they had seen earlier answers.
 
-    Exit code 1 if a ledger is not what was written: the first bad line is named. 2 if there is none.
+    The sets of nodes of exact sums (NAME.sets) are counted, and checked in the same way. Exit code 1 if a file is not
+    what was written: the first bad line is named. 2 if there is none.
     """
+    from fedlearn.runs import node_sets
     from fedlearn.runs.ledgers import LedgerFile, names_in
 
     if not 0 < delta < 1:
         raise UsageError(f"--delta {delta:g}: must be a probability above 0 and below 1")
-    names = names_in(folder)
-    if not names:
+    names, summed = names_in(folder), names_in(folder, suffix=node_sets.SUFFIX)
+    if not names and not summed:
         raise UsageError(f"{folder}: there is no ledger: name the folder that clients have as --ledger")
     for name in names:
         file = LedgerFile(folder, name)
         _checked(file, delta) if action is Action.CHECK else _show(file, delta)
+    for name in summed:
+        _sets(LedgerFile(folder, name, suffix=node_sets.SUFFIX))
+
+
+def _sets(file: LedgerFile) -> None:
+    from fedlearn.runs.node_sets import sets_in
+
+    sets = _sound(file, lambda: sets_in(file.read()))
+    print(f"{file.path}: sound; exact sums over {len(sets)} sets of nodes")
 
 
 def _checked(file: LedgerFile, delta: float) -> None:
@@ -94,7 +108,7 @@ def _cost(booking: Booking) -> str:
     return f"z {part.noise_multiplier:g} x {part.rounds}{planned}{rate}"
 
 
-def _sound(file: LedgerFile, look: Callable[[], list[Entry]]) -> list[Entry]:
+def _sound(file: LedgerFile, look: Callable[[], Found]) -> Found:
     from fedlearn.privacy.ledger_lines import LedgerDamaged
 
     try:

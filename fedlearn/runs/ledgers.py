@@ -10,7 +10,7 @@ FOLDER/
 
 A line is synced before the head that counts it is written: a crash leaves at most sound lines that no head counts.
 If there is no head, though the lock or an answer shows that there was one, lines may be gone: no budget is spent then.
-NAME.sets, with a head and a lock of its own, is kept in the same way: the sets of exact sums (`client.sets`).
+NAME.sets, with a head and a lock of its own, is kept in the same way: the sets of exact sums (`runs.node_sets`).
 If the owner puts back both files from an older copy, the node forgets what it has spent since the copy was made: a
 folder cannot detect this.
 """
@@ -59,7 +59,7 @@ class LedgerFile:
             raise UsageError(f"data name {quoted(name)}: letters, digits, dots, dashes and underscores, at most 100")
         self.name = name
         self.path = folder / f"{name}{suffix}"
-        beside = "" if suffix == SUFFIX else f"{suffix[1:]}-"  # no name of a ledger: see `names_in`
+        beside = _beside(suffix)
         self._head = folder / f"{name}.{beside}head"
         self._lock = folder / f"{name}.{beside}lock"
         self._published = folder / f"{name}.{beside}published"
@@ -172,10 +172,16 @@ class LedgerFile:
             raise LedgerDamaged(counted, f"is not the one that {self._head.name} names")
 
 
-def names_in(folder: Path) -> list[str]:
+def names_in(folder: Path, *, suffix: str = SUFFIX) -> list[str]:
     """Return the names of the data whose ledgers lie in a folder, also of ledgers whose lines are gone."""
-    found = {path.stem for suffix in (SUFFIX, ".head", ".published") for path in folder.glob(f"*{suffix}")}
+    suffixes = (suffix, *(f".{_beside(suffix)}{word}" for word in ("head", "published")))
+    found = {path.stem for each in suffixes for path in folder.glob(f"*{each}")}
     return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def _beside(suffix: str) -> str:
+    """Return what stands before "head" and so on in the names of files beside one of this suffix."""
+    return "" if suffix == SUFFIX else f"{suffix[1:]}-"
 
 
 def _size_of(file: Path) -> int:

@@ -10,6 +10,7 @@ from fedlearn.privacy.accounts import GaussianRounds
 from fedlearn.privacy.bookings import Booking
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
+from fedlearn.runs.node_sets import SUFFIX, line_after
 
 
 @pytest.fixture
@@ -77,6 +78,22 @@ def test_check_looks_at_the_answers_too(folder, capsys):
     assert command("show", folder) == 0
     assert command("check", folder) == 1
     assert "staff.ledger: line 3 names an answer that is gone or was changed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", ["show", "check"])
+def test_sets_of_exact_sums_are_counted_and_looked_at_too(tmp_path, action, capsys):
+    file = LedgerFile(tmp_path, "patients", suffix=SUFFIX)
+    for nodes in ({"aa", "bb", "cc"}, {"aa", "dd"}):
+        with file.alone():
+            file.append(line_after(file.read(), nodes))
+    assert command(action, tmp_path) == 0
+    assert "patients.sets: sound; exact sums over 2 sets of nodes" in capsys.readouterr().out
+    file.path.write_bytes(file.path.read_bytes().replace(b"dd", b"ee"))
+    assert command(action, tmp_path) == 1
+    assert "patients.sets: line 2" in capsys.readouterr().err
+    file.path.unlink()
+    assert command(action, tmp_path) == 1
+    assert "patients.sets: line 1 is missing: 2 were written" in capsys.readouterr().err
 
 
 def test_a_folder_without_ledgers_is_named(tmp_path, capsys):
