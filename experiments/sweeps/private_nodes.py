@@ -33,12 +33,12 @@ def draw(results: Results, folder: Path) -> None:
     table.show()
     write_atomically(folder / "table.md", table.as_markdown().encode())
     numbers = list(dict.fromkeys(point.labels[NODES] for point in points))
-    with drawn(folder, "accuracy_by_round", size=(4.2 * len(numbers), 3.6), columns=len(numbers)) as panels:
+    with drawn(folder, "accuracy_by_round", size=(4.2, 3.6), columns=len(numbers)) as panels:
         for panel, number in zip(panels, numbers, strict=True):
             figures.curves(
                 panel, [each for each in points if each.labels[NODES] == number], EPSILON.name, over="rounds"
             )
-            panel.set(title=f"{number} nodes", xlabel="round")
+            panel.set(title=f"nodes: {number}", xlabel="round")
 
 
 def _row(point: PlannedPoint) -> list[str]:
