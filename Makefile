@@ -6,19 +6,19 @@ BIN := .venv/bin
 # A file's tests stay together in one process, in order; the files that take longest come first.
 PARALLEL ?= -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: simulate test test-slow test-all lint docs clean
+.PHONY: simulate test test-quick test-all lint docs clean
 
-# Tests start many processes: what one of them has compiled, the others need not compile again.
-test test-slow test-all: export PYTHONDONTWRITEBYTECODE =
+# Tests start many processes: what one of them, or `make docs`, has compiled, the others need not compile again.
+test test-quick test-all docs: export PYTHONDONTWRITEBYTECODE =
 
 simulate: .venv/installed
 	$(BIN)/python -m fedlearn.simulate --clients 100 $(ARGS)
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not long and not network" $(ARGS)
 
-test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest $(PARALLEL) -m "slow and not long and not network" $(ARGS)
+test-quick: .venv/installed-dev
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-all: .venv/installed-dev
 	$(BIN)/python -m pytest $(PARALLEL) -m "" --hypothesis-profile long $(ARGS)
@@ -29,23 +29,16 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: .venv/installed-docs
+docs: .venv/installed-dev
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
 	@echo docs/_build/index.html
 
 # torch and torchvision come from the registry in one go with the rest: installed apart they may not fit each other.
-.venv/installed: pyproject.toml
+.venv/installed-dev: EXTRAS = [dev,docs]
+.venv/installed .venv/installed-dev: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable .
-	touch $@
-
-.venv/installed-dev: .venv/installed
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $@
-
-.venv/installed-docs: .venv/installed
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --editable '.$(EXTRAS)'
 	touch $@
 
 clean:

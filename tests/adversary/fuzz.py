@@ -84,24 +84,21 @@ def _rng(seed: int, subject: Subject, case: int) -> random.Random:
 
 def attacked(chosen: Sequence[Subject], *, reports: int, seed: int) -> list[Tally]:
     """Attack each subject with its share of the reports, the same case after case as with more of them."""
+    return [_attacked(subject, reports=max(reports / len(chosen), 1), seed=seed) for subject in chosen]
+
+
+def _attacked(subject: Subject, *, reports: float, seed: int) -> Tally:
+    tally, case = Tally(subject), 0
+    with suppress(Exception):
+        subject.attack(random.Random(0))  # what is loaded, or compiled, at first use is nobody's attack
     tracemalloc.start()
     try:
-        return _attacked(chosen, reports=reports, seed=seed)
-    finally:
-        tracemalloc.stop()
-
-
-def _attacked(chosen: Sequence[Subject], *, reports: int, seed: int) -> list[Tally]:
-    tallies = []
-    for subject in chosen:
-        tally, case = Tally(subject), 0
-        with suppress(Exception):
-            subject.attack(random.Random(0))  # what is loaded at first use is nobody's attack
-        while tally.checked < max(reports / len(chosen), 1):
+        while tally.checked < reports:
             tally.attack(seed, case)
             case += 1
-        tallies.append(tally)
-    return tallies
+    finally:
+        tracemalloc.stop()
+    return tally
 
 
 def _whole(tallies: Sequence[Tally]) -> Tally:

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +60,7 @@ PLACES = {  # distribution of an extra -> where it may be imported
 }
 
 
+@cache
 def files_by_import() -> dict[str, set[str]]:
     """Return the distributions that our packages import, also within functions, each with the files that do."""
     found: dict[str, set[str]] = {}
@@ -78,9 +80,6 @@ def names_in(node: ast.AST) -> set[str]:
     return set()
 
 
-IMPORTED = files_by_import()
-
-
 def declared(*, extras: bool) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = [*project["dependencies"]]
@@ -91,20 +90,20 @@ def declared(*, extras: bool) -> set[str]:
 
 def test_every_import_is_declared():
     assert {
-        name: files for name, files in IMPORTED.items() if name not in declared(extras=True) | ELSEWHERE.keys()
+        name: files for name, files in files_by_import().items() if name not in declared(extras=True) | ELSEWHERE.keys()
     } == {}
 
 
 def test_every_declared_package_is_imported_or_has_a_reason():
-    assert declared(extras=True) - set(IMPORTED) - set(NOT_IMPORTED) == set()
+    assert declared(extras=True) - set(files_by_import()) - set(NOT_IMPORTED) == set()
 
 
 def test_reasons_are_of_packages_that_need_one():
-    assert set(NOT_IMPORTED) <= declared(extras=True) - set(IMPORTED)
+    assert set(NOT_IMPORTED) <= declared(extras=True) - set(files_by_import())
 
 
 def test_what_may_be_missing_is_imported_in_its_own_place_alone():
-    optional = set(IMPORTED) - declared(extras=False)
+    optional = set(files_by_import()) - declared(extras=False)
     assert optional == set(PLACES)
     for name in optional:
-        assert [file for file in IMPORTED[name] if not file.startswith(PLACES[name])] == []
+        assert [file for file in files_by_import()[name] if not file.startswith(PLACES[name])] == []

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 from fedlearn.words.metrics import KNOWN
 
 ROOT = Path(__file__).parents[2]
@@ -26,10 +24,11 @@ ALLOWED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "path", [str(path) for path in READERS if path.parts[1:2] not in (("private_trees",), ("privacy",))]
-)
-def test_no_other_file_knows_the_name_of_a_metric(path):
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    assert texts & set(KNOWN.columns) <= ALLOWED.get(path, set())
+def test_no_other_file_knows_the_name_of_a_metric():
+    named = {}
+    for path in (path for path in READERS if path.parts[1:2] not in (("private_trees",), ("privacy",))):
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        named[str(path)] = texts & set(KNOWN.columns) - ALLOWED.get(str(path), set())
+    assert len(named) > 500
+    assert {path: names for path, names in named.items() if names} == {}

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,7 @@ def test_every_row_of_a_model_leads_to_code(row):
     assert callable(load_reference(build))
 
 
+@cache
 def imported_by(modules):
     program = f"import sys, {modules}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)

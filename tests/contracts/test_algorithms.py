@@ -27,7 +27,7 @@ from tests.oracles.algorithms.runs import (
     start_of,
 )
 
-QUICK = {"scaffold", "feddyn", "fedala"}  # of memories of nodes and strategies, and parcels
+QUICK = ("scaffold", "feddyn", "fedala")  # of memories of nodes and strategies, and parcels
 SEVERAL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in NAMES]
 
 
@@ -79,6 +79,8 @@ def test_it_makes_the_same_bytes_on_ray(name, tmp_path):
     assert ray.stdout.split()[-1:] == [inline.sha256], ray.stderr[-2000:]
 
 
-@pytest.mark.slow
-def test_the_table_on_digits_has_the_hashes_that_are_held(capsys):
-    assert on_digits([], hold=False), capsys.readouterr().out
+@pytest.mark.parametrize(
+    "only", [pytest.param([*QUICK], marks=pytest.mark.slow), pytest.param([], marks=pytest.mark.long)]
+)
+def test_the_table_on_digits_has_the_hashes_that_are_held(only, capsys):
+    assert on_digits(only, hold=False), capsys.readouterr().out

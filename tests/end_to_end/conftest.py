@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -19,8 +20,10 @@ import psutil
 import pytest
 
 from fedlearn.cli import main
+from fedlearn.config import RunConfig
 from fedlearn.engine import ENGINES
 from fedlearn.engine.embedded import forkserver
+from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.models.presets import settings_from
 from tests.waiting import PATIENCE as PATIENCE
 from tests.waiting import wait_until as wait_until
@@ -36,9 +39,10 @@ CHEAP = {
 }  # fmt: skip
 
 
-def some_slow(variants: dict[str, Any], quick: Collection[str]) -> list[Any]:
-    """Return parameters of a test of which those that are not quick are `slow`."""
-    marks = {name: () if name in quick else pytest.mark.slow for name in variants}
+def some_slow(variants: dict[str, Any], quick: Collection[str], long: Collection[str] = ()) -> list[Any]:
+    """Return parameters of a test of which those that are not quick are `slow`, or `long`."""
+    slow = {name: pytest.mark.long if name in long else pytest.mark.slow for name in variants}
+    marks = {name: () if name in quick else slow[name] for name in variants}
     return [pytest.param(each, id=name, marks=marks[name]) for name, each in variants.items()]
 
 
@@ -130,9 +134,8 @@ def parent_of_workers() -> None:
     forkserver.start("linear", "dp-forest")
 
 
-def run_to_the_end(settings: dict[str, Any], engine: str, folder: Path) -> Run:
-    ENGINES.load(engine)(settings_from({**CHEAP, **settings, "engine.name": engine, "out": str(folder)}))
-    return Run(folder)
+def config_of(settings: dict[str, Any], engine: str, folder: Path) -> RunConfig:
+    return settings_from({**CHEAP, **settings, "engine.name": engine, "out": str(folder)})
 
 
 def end_of(*arguments: object) -> int:
@@ -149,13 +152,30 @@ def resumed(run: Run) -> Run:
     return run
 
 
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Callable[[RunConfig], None]]:
+    """Run on workers that serve all runs of a file: to start them takes longer than such a run."""
+    with ExitStack() as stack:
+        engines: dict[int, WarmEngine] = {}
+
+        def warm(config: RunConfig) -> None:
+            if config.engine.workers not in engines:
+                engines[config.engine.workers] = stack.enter_context(WarmEngine())
+            engines[config.engine.workers](config)
+
+        yield warm
+
+
 @pytest.fixture
-def execute(tmp_path: Path) -> Callable[..., Run]:
+def execute(tmp_path: Path, warm: Callable[[RunConfig], None]) -> Callable[..., Run]:
     """Run settings to the end in this process; each call takes a new folder unless it is given one."""
     count = iter(range(1000))
 
     def execute(settings: dict[str, Any] | None = None, *, engine: str = "embedded", out: Path | None = None) -> Run:
-        return run_to_the_end(settings or {}, engine, out or tmp_path / f"run-{next(count)}")
+        folder = out or tmp_path / f"run-{next(count)}"
+        run = warm if engine == "embedded" else ENGINES.load(engine)
+        run(config_of(settings or {}, engine, folder))
+        return Run(folder)
 
     return execute
 
@@ -169,7 +189,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
         key = json.dumps(settings or {}, sort_keys=True)
         if key not in made:
             assert "FAULTS" not in os.environ
-            made[key] = run_to_the_end(settings or {}, "inline", tmp_path_factory.mktemp("undisturbed") / "run")
+            made[key] = Run(tmp_path_factory.mktemp("undisturbed") / "run")
+            ENGINES.load("inline")(config_of(settings or {}, "inline", made[key].folder))
         return made[key]
 
     return undisturbed

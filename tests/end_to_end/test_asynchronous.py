@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.end_to_end.conftest import end_of, resumed, some_slow, wait_until
+from tests.end_to_end.conftest import end_of, resumed, wait_until
 
 PHONES = {
     "clients": 20, "rounds.total": 8, "rounds.schedule": "buffered", "rounds.reporting_deadline": 20.0,
@@ -48,25 +48,31 @@ def table(run):
     return [[value for place, value in enumerate(row) if place not in hidden] for row in rows]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(
-    "executed",
-    some_slow(
-        {"one worker": ("embedded", 1), "two workers": ("embedded", 2), "three workers": ("embedded", 3)},
-        ["two workers"],
-    ),
+    ("variant", "workers"),
+    [
+        ("buffered", 2),
+        ("immediate", 2),
+        pytest.param("buffered", 1, marks=pytest.mark.slow),
+        pytest.param("immediate", 3, marks=pytest.mark.slow),
+    ],
 )
-def test_model_and_log_do_not_depend_on_who_runs_the_nodes(execute, undisturbed, executed, variant):
-    engine, workers = executed
+def test_model_and_log_do_not_depend_on_who_runs_the_nodes(execute, undisturbed, variant, workers):
     settings = VARIANTS[variant]
-    run = execute({**settings, "engine.workers": workers}, engine=engine)
+    run = execute({**settings, "engine.workers": workers})
     assert run.sha == undisturbed(settings).sha
     assert told(run) == told(undisturbed(settings))
     assert table(run) == table(undisturbed(settings))
 
 
-@pytest.mark.parametrize("variant", some_slow({name: name for name in VARIANTS}, ["buffered"]))
-@pytest.mark.parametrize("stops", some_slow({"once": [3], "after each round": [1, 2, 3, 4, 5, 6, 7]}, ["once"]))
+@pytest.mark.parametrize(
+    ("variant", "stops"),
+    [
+        pytest.param("buffered", [3], id="buffered-once"),
+        pytest.param("immediate", [*range(1, 8)], marks=pytest.mark.slow, id="immediate-after each round"),
+        pytest.param("buffered", [*range(1, 8)], marks=pytest.mark.long, id="buffered-after each round"),
+    ],
+)
 def test_a_run_that_is_gone_on_with_has_in_flight_who_was(execute, undisturbed, variant, stops):
     settings = VARIANTS[variant]
     run = execute({**settings, "rounds.total": stops[0]})
@@ -85,8 +91,7 @@ def test_how_often_a_run_is_stored_alters_nothing(execute, undisturbed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", [{}, SELDOM], ids=["stored each round", "stored seldom"])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "changed"), [("immediate", {}), ("buffered", SELDOM)], ids=[*reversed(VARIANTS)])
 def test_a_run_that_is_killed_comes_to_the_same_bytes(command, undisturbed, variant, changed):
     settings = VARIANTS[variant]
     started = command({**settings, **changed})

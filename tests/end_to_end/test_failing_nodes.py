@@ -74,7 +74,7 @@ def test_a_node_that_hangs_costs_itself_only(execute, faults, partitions):
     faults(" ".join(f"raise:{partition}:1" for partition in partitions))
     raised = execute(FAULTY, engine="inline")
     faults(" ".join(f"hang:{partition}:1" for partition in partitions))
-    run = execute({**FAULTY, "rounds.reporting_deadline": 12.0})
+    run = execute({**FAULTY, "rounds.reporting_deadline": 6.0})
     assert sorted((e["round"], e["partition"]) for e in run.events_of("late")) == [(1, each) for each in partitions]
     assert [e["late"] for e in run.events_of("committed")] == [len(partitions), 0]
     assert run.sha == raised.sha

@@ -113,7 +113,7 @@ def test_the_relay_is_that_of_the_library_on_the_same_shards_in_the_same_order(e
 @pytest.mark.slow
 def test_secure_noise_makes_another_forest_each_time(execute):
     secure = {**UNION, "privacy.noise": "secure", "clients": 2}
-    first, again = execute(secure), execute(secure)
+    first, again = execute(secure, engine="inline"), execute(secure, engine="inline")
     assert first.sha != again.sha
     assert first.summary["noise_notice"] == ""
 

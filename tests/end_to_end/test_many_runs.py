@@ -95,10 +95,10 @@ def test_runs_one_after_another_need_no_more_files(tmp_path):
 import gc
 gc.disable()  # nothing may wait for the collector
 count = lambda: len(os.listdir("/proc/self/fd"))
-for seed in range(1, 5):  # the first of all stores data in the cache, the next map them
+for seed in range(1, 3):  # the first of all stores data in the cache, the next map them
     go(seed)
 before = count()
-for seed in range(5, 10):
+for seed in range(3, 6):
     go(seed)
 say(count() - before)
 """,

@@ -10,13 +10,13 @@ from fedlearn.words.errors import RunFailed, SettingError
 from tests.end_to_end.conftest import CHEAP, resumed
 
 RECORDS = {
-    **CHEAP, "clients": 3, "rounds.cohort": 0, "model.name": "linear", "privacy.protects": "records",
+    **CHEAP, "clients": 3, "rounds.total": 4, "rounds.cohort": 0, "model.name": "linear", "privacy.protects": "records",
     "privacy.epsilon": 4.0, "privacy.delta": 1e-6, "training.batch_size": 200,
 }  # fmt: skip
 
 
-def test_every_engine_makes_the_same_model_and_every_epsilon_says_what_it_means(execute):
-    reference = execute(RECORDS, engine="inline")
+def test_every_engine_makes_the_same_model_and_every_epsilon_says_what_it_means(execute, undisturbed):
+    reference = undisturbed(RECORDS)
     for workers in (1, 2):
         assert execute({**RECORDS, "engine.workers": workers}).sha == reference.sha
     summary = reference.summary
@@ -32,12 +32,11 @@ def test_every_engine_makes_the_same_model_and_every_epsilon_says_what_it_means(
 
 
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(command, undisturbed):
-    longer = {**RECORDS, "rounds.total": 4}
-    started = command(longer)
+    started = command(RECORDS)
     started.wait_for_round(1)
     started.signal(signal.SIGKILL)
     assert started.run.committed < 4
-    assert resumed(started.run).sha == undisturbed(longer).sha
+    assert resumed(started.run).sha == undisturbed(RECORDS).sha
 
 
 @pytest.mark.long

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fedlearn.engine.embedded.engine import WarmEngine
-from fedlearn.models.presets import settings_from
-from tests.end_to_end.conftest import CHEAP, Run, some_slow
+from tests.end_to_end.conftest import some_slow
 from tests.unit.data.conftest import CifarFiles
 
 VARIANTS = {
@@ -54,19 +51,11 @@ QUICK = (
 )  # each part of a round in one
 
 
-@pytest.fixture(scope="module")
-def engines() -> Iterator[dict[int, WarmEngine]]:
-    """By number of workers, which serve one run after another: to start them takes longer than such a run."""
-    with WarmEngine() as one, WarmEngine() as two, WarmEngine() as three:
-        yield {1: one, 2: two, 3: three}
-
-
 @pytest.mark.parametrize("settings", some_slow(VARIANTS, QUICK))
-def test_every_engine_makes_the_same_model(engines, undisturbed, tmp_path, settings):
+def test_every_engine_makes_the_same_model(execute, undisturbed, settings):
     reference = undisturbed(settings)
-    for workers, engine in engines.items():
-        run = Run(tmp_path / str(workers))
-        engine(settings_from({**CHEAP, **settings, "engine.workers": workers, "out": str(run.folder)}))
+    for workers in (1, 2, 3) if settings in [VARIANTS[name] for name in QUICK] else (3,):
+        run = execute({**settings, "engine.workers": workers})
         assert run.sha == reference.sha
         for name in ("accuracy", "loss", "rounds", "bytes_up", "bytes_down", "bytes_protocol"):
             assert run.summary[name] == reference.summary[name], name

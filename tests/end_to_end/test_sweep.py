@@ -173,12 +173,13 @@ EXPERIMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem n
 
 
 GRID = "byzantine"  # a table, and a figure, for each skew and share of attackers: some 70 runs
+LONG = {*WITHOUT_FIGURES, GRID, "granularity", "number_of_clients"}  # the last two are drawn by functions of `skew`
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.long] if name in {*WITHOUT_FIGURES, GRID} else []) for name in EXPERIMENTS],
+    [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in EXPERIMENTS],
 )
 def test_experiment_at_its_smallest_writes_its_figures_and_tables(name, tmp_path):
     module = importlib.import_module(f"experiments.sweeps.{name}")

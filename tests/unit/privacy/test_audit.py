@@ -22,7 +22,7 @@ def audited(release, first, second, *, claimed=1.0, draws=DRAWS):
     return audit("planted", *on, claimed=claimed, draws=draws)
 
 
-@pytest.mark.parametrize("seed", [None, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [None, pytest.param(7, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", MECHANISM_CASES)
 def test_mechanism_stays_below_its_claim_and_the_auditor_comes_near_it(name, seed):
     (result,) = audit_everything(DRAWS, seed, {name: MECHANISM_CASES[name]}, confidence=CONFIDENCE)

@@ -16,7 +16,7 @@ from fedlearn.privacy.mechanisms.skellam import steps_of
 CONFIDENCE = 1 - 1e-7  # secure noise has no seed: a sound mechanism is refuted once in ten million runs
 
 
-@pytest.mark.parametrize("seed", [None, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [None, pytest.param(7, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", GAUSSIAN_CASES)
 def test_a_sound_mechanism_stays_below_its_account_and_the_auditor_comes_near(name, seed):
     (result,) = audit_everything(20_000, seed, {name: GAUSSIAN_CASES[name]}, confidence=CONFIDENCE)

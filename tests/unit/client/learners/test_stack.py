@@ -30,7 +30,7 @@ STEP = 1e-5  # by so much of its length one step may differ; 10 rounds by `ROUND
 ROUNDS = 1e-3
 NETWORKS = [name for name, row in MODELS.items() if row.trains_in_steps]
 SLOW = {"cnn-large", "resnet18", "lstm"}
-SLOW_ROUNDS = SLOW | {"cnn", "transformer"}
+ROUNDS_TAKE = dict.fromkeys(SLOW, pytest.mark.long) | dict.fromkeys(("cnn", "transformer"), pytest.mark.slow)
 ROUNDED = [name for name in NETWORKS if name != "resnet18"]  # which has a test of its own
 
 
@@ -144,7 +144,7 @@ def test_a_step_of_every_built_in_network_is_that_of_nodes_alone(name):
     assert max(differences(learner, state, tasks_of(data.train, (4, 4, 3)))) < STEP
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW_ROUNDS)) for n in ROUNDED])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=ROUNDS_TAKE.get(n, ())) for n in ROUNDED])
 def test_ten_rounds_of_every_built_in_network_are_those_of_nodes_alone(name):
     model, data = model_and_data(name)
     learner = learner_of(model, local_epochs=1, lr=0.02)
