@@ -27,20 +27,24 @@ from experiments.private_networks.kept import ended, keep
 
 STEPS = {"training.batch_size": 256, "training.local_epochs": 1, "training.lr_decay": 0.0}
 NETWORKS = {"adult": "mlp", "cifar10": "cnn", "digits": "linear"}
-RATES = {"adult": (0.05, 0.05), "cifar10": (0.1, 0.02), "digits": (0.1, 0.1)}  # learning rates: DP-SGD, plain
+RATES = {"adult": (0.05, 0.05), "cifar10": (0.1, 0.02), "digits": (0.1, 0.1)}  # learning rates: DP-SGD on FEW, plain
+FEW = 5  # nodes; those of n nodes have FEW / n as many steps a round, of clipped gradients, so n / FEW of that rate
 EPSILONS = (1.0, 2.0, 4.0, 8.0, math.inf)
 PATIENCE = 3600.0  # seconds: on a busy machine a round takes minutes
 OPACUS = ", DP-SGD by Opacus"
 KEY = ("dataset", "rounds", "nodes", "epsilon", "model", "seed")
 
 
-def cells_of(dataset: str, epsilon: float, rounds: int, *, with_opacus: bool) -> dict[str, dict[str, object]]:
+def cells_of(
+    dataset: str, epsilon: float, rounds: int, *, nodes: int, with_opacus: bool
+) -> dict[str, dict[str, object]]:
     """Return model in words -> settings of its run."""
     private, plain = RATES[dataset]
     network: dict[str, object] = {"model.name": NETWORKS[dataset], "rounds.total": rounds, **STEPS}
     if epsilon == math.inf:
         return {f"{NETWORKS[dataset]}, plain": network | {"training.lr": plain}}
-    noisy = {"privacy.protects": "records", "privacy.epsilon": epsilon, "privacy.delta": 1e-6, "training.lr": private}
+    noisy = {"privacy.protects": "records", "privacy.epsilon": epsilon, "privacy.delta": 1e-6}
+    noisy["training.lr"] = private * nodes / FEW
     noisy["training.learner"] = "dp-sgd"
     found = {f"{NETWORKS[dataset]}, DP-SGD": network | noisy}
     if with_opacus and dataset != "digits":
@@ -53,7 +57,7 @@ def cells_of(dataset: str, epsilon: float, rounds: int, *, with_opacus: bool) ->
 def wanted(given: argparse.Namespace) -> Iterator[tuple[dict[str, Any], dict[str, object]]]:
     """Yield the key of each cell that is asked for, and the settings of its run; all cells of a seed come first."""
     for seed, nodes, epsilon in product(given.seeds, given.nodes, given.epsilons):
-        cells = cells_of(given.dataset, epsilon, given.rounds, with_opacus=bool(given.opacus_python))
+        cells = cells_of(given.dataset, epsilon, given.rounds, nodes=nodes, with_opacus=bool(given.opacus_python))
         for model, settings in cells.items():
             if given.models and model not in given.models:
                 continue
