@@ -24,7 +24,7 @@ def augmentation_for(shape: tuple[int, ...]) -> Callable[[NDArray[Any]], NDArray
 
 
 def _flipped_and_cropped(images: NDArray[Any]) -> NDArray[Any]:
-    """Return images (B, H, W, C) with zeros around them, each cropped at a place of its own, every second one flipped.
+    """Return images (B, H, W, C) with zeros around them, each cropped at a random place, and flipped by a coin.
 
     They are those of torchvision's ``RandomCrop(size, padding=4)`` and ``RandomHorizontalFlip()``, which are called
     for one image at a time and take five times as long: three draws an image, from the same generator in the same

@@ -36,7 +36,7 @@ class Accumulator(Protocol):
         ...
 
     def add(self, parts: Sequence[tuple[float, Update]]) -> None:
-        """Add updates with their weights, in the order given; parts added apart and merged have the same bytes."""
+        """Add weighted updates in the order given; the bytes are those of updates that are added apart and merged."""
         ...
 
     def clear(self) -> None:

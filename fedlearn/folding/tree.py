@@ -69,7 +69,7 @@ class FoldingTree:
         return positions[0] // self._size == self._next and len(positions) == len(self._blocks[self._next])
 
     def place_part(self, positions: Sequence[int], total: Sums) -> None:
-        """Add the sum of a block; that of some of its positions is kept until the others have arrived."""
+        """Add the sum of a block, or of a part of it; a part is kept until the other parts have arrived."""
         block = positions[0] // self._size
         parts = self._parts.setdefault(block, {})
         parts[min(positions)] = (len(positions), total)

@@ -43,6 +43,22 @@ def read(data: bytes, *, name: str) -> Iterator[tuple[Entry, str]]:
     LedgerDamaged
         With the first line that is not as it was written; line 1, if the ledger is of other data.
     """
+    for number, plain, check in sound_lines(data):
+        if number == 1:
+            if plain != {"ledger": FORMAT, "data": name}:
+                raise LedgerDamaged(number, f"says that it is no ledger of {name!r}")
+            continue
+        yield _entry(plain, number), check
+
+
+def sound_lines(data: bytes) -> Iterator[tuple[int, Any, str]]:
+    """Yield the number of each line, from 1, its values, and its running checksum.
+
+    Raises
+    ------
+    LedgerDamaged
+        With the first line that is not as it was written.
+    """
     check = ""
     for number, line in enumerate(data.splitlines(keepends=True), start=1):
         if not line.endswith(b"\n"):
@@ -51,12 +67,7 @@ def read(data: bytes, *, name: str) -> Iterator[tuple[Entry, str]]:
         check = _chained(check, body)
         if said.decode("ascii", "replace") != check:
             raise LedgerDamaged(number, "was changed, or lines before it are gone")
-        plain = _plain(body, number)
-        if number == 1:
-            if plain != {"ledger": FORMAT, "data": name}:
-                raise LedgerDamaged(number, f"says that it is no ledger of {name!r}")
-            continue
-        yield _entry(plain, number), check
+        yield number, _plain(body, number), check
 
 
 def plain_of(entry: Entry) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.embedded.forkserver import WORKER, may_have_children, start
 from fedlearn.engine.inline import run
 from fedlearn.engine.processes import ONE_THREAD, default_size, say_warnings
-from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
+from fedlearn.words.errors import FedlearnError, RunFailed, error_of
 
 FEWEST = 4  # runs of a lane; with fewer, too many cores may idle while the last runs end
 SMALL = 8  # nodes of a cohort for each core, above which a run keeps the cores busy by itself
@@ -99,7 +99,7 @@ class _Lane:
         except (EOFError, OSError):
             self.is_dead = True
             return self._place, RunFailed("its process has died; see the lines above")
-        return self._place, error_of(code, text)
+        return self._place, error_of(code, text) if code else None
 
     def close(self) -> None:
         """End the process at once: what its run has committed is stored."""
@@ -133,9 +133,3 @@ def outcome_of(config: RunConfig) -> tuple[int, str]:
     except FedlearnError as error:
         return error.exit_code, str(error)
     return 0, ""
-
-
-def error_of(code: int, text: str) -> FedlearnError | None:
-    """Return the error that has ended a run, by its exit code and reason; None if there was none."""
-    kind = UsageError if code == UsageError.exit_code else RunFailed
-    return kind(text) if code else None

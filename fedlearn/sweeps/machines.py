@@ -17,14 +17,15 @@ from tempfile import TemporaryDirectory
 from fedlearn.config import RunConfig
 from fedlearn.engine.ray_runtime.calls import called
 from fedlearn.engine.ray_runtime.cluster import versions, why_unequal
-from fedlearn.sweeps.lanes import Ended, error_of, outcome_of
-from fedlearn.words.errors import RunFailed, UsageError
+from fedlearn.sweeps.lanes import Ended, outcome_of
+from fedlearn.words.errors import RunFailed, UsageError, error_of
 
 
 def can_spread(configs: Sequence[RunConfig]) -> bool:
-    """Return whether each run gets one place of a cluster: several, on Ray, that ask for no number of workers."""
-    engines = {repr(config.engine) for config in configs}
-    return len(configs) > 1 and len(engines) == 1 and configs[0].engine.name == "ray" and not configs[0].engine.workers
+    """Return whether runs go onto the machines of one cluster: several, on Ray, that name no number of workers."""
+    if len(configs) < 2 or any(config.engine != configs[0].engine for config in configs):
+        return False
+    return configs[0].engine.name == "ray" and not configs[0].engine.workers
 
 
 def on_machines(
@@ -40,7 +41,7 @@ def on_machines(
                 continue
             code, text, folder = outcome
             unpack(folder, Path(configs[place].out))
-            yield place, error_of(code, text)
+            yield place, error_of(code, text) if code else None
 
 
 def _made(config: RunConfig, wanted: dict[str, str], before: bytes) -> tuple[int, str, bytes]:

@@ -97,7 +97,7 @@ def _ended(missing: Sequence[Run], folder: Path) -> Generator[tuple[Run, Fedlear
 
 
 def _side_by_side(configs: Sequence[RunConfig]) -> Generator[Ended, None, None] | None:
-    """Return how runs are made at the same time, in lanes or on the machines of a cluster; None: one after another."""
+    """Return the runs as they end, made in lanes or on the machines of a cluster; None where they take turns."""
     if lanes := lanes_for(configs):
         return side_by_side(configs, lanes)
     if can_spread(configs):

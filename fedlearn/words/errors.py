@@ -115,6 +115,11 @@ class RunFailed(FedlearnError):
     """A run was started and could not go on; every committed round is stored."""
 
 
+def error_of(exit_code: int, text: str) -> UsageError | RunFailed:
+    """Return the error that another process has told by its exit code and its text."""
+    return (UsageError if exit_code == UsageError.exit_code else RunFailed)(text)
+
+
 class CheckpointError(RunFailed):
     """A run folder is missing, damaged, or belongs to other settings."""
 

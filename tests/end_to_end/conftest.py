@@ -40,7 +40,7 @@ CHEAP = {
 
 
 def some_slow(variants: dict[str, Any], quick: Collection[str], long: Collection[str] = ()) -> list[Any]:
-    """Return parameters of a test of which those that are not quick are `slow`, or `long`."""
+    """Return the parameters of a test; mark those that are not quick as `slow`, or as `long`."""
     slow = {name: pytest.mark.long if name in long else pytest.mark.slow for name in variants}
     marks = {name: () if name in quick else slow[name] for name in variants}
     return [pytest.param(each, id=name, marks=marks[name]) for name, each in variants.items()]

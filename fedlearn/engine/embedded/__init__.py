@@ -21,7 +21,7 @@ def run(config: RunConfig) -> None:
 
 @contextmanager
 def warm() -> Iterator[Callable[[RunConfig], None]]:
-    """Yield the function that executes one run after another with the same workers; end them with the block.
+    """Yield a function that executes runs on the same workers; end the workers with the block.
 
     The process that workers are forked from is started before anything else is imported here: it imports torch in two
     seconds, or numba in one, on another core meanwhile.

@@ -16,7 +16,7 @@ from typing import Any
 from fedlearn.engine.embedded.sharing import NewSharedMemory
 from fedlearn.engine.embedded.tasks import NOBODY, Begin, Broken, Done, Task
 from fedlearn.engine.embedded.worker_process import RUN, Work, WorkerProcess
-from fedlearn.words.errors import RunFailed, UsageError
+from fedlearn.words.errors import RunFailed, error_of
 
 LONGEST_WAIT = 3600.0  # seconds; the operating system takes no infinity
 VAIN_DEATHS = 5  # deaths in a row of workers that ran no node: the machine or the program is at fault, not a node
@@ -146,7 +146,7 @@ class WorkerPool:
                 continue
             counts = not worker.tasks or worker.tasks[0] is not worker.taken
             if isinstance(message, Broken) and counts:
-                raise (UsageError if message.exit_code == UsageError.exit_code else RunFailed)(message.text)
+                raise error_of(message.exit_code, message.text)
             if message is None:
                 task = self._replace_dead(worker)
             else:

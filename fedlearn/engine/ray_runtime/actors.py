@@ -23,7 +23,7 @@ from fedlearn.engine.ray_runtime.cluster import cause_of, versions, why_unequal
 from fedlearn.engine.ray_runtime.grid import RunnerDied
 from fedlearn.models.loaded import loaded
 from fedlearn.plugging import objects
-from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
+from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, error_of
 
 START_PATIENCE = 180.0  # seconds for the actors to start; a loaded machine has taken 125
 
@@ -136,7 +136,7 @@ def _check(promise: Any) -> None:
         raise UsageError(why)
     if why_not:
         text, exit_code = why_not
-        raise UsageError(text) if exit_code == UsageError.exit_code else RunFailed(text)
+        raise error_of(exit_code, text)
 
 
 def capacity(cpus: float, gpus: float) -> int:

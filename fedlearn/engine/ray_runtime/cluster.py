@@ -122,7 +122,7 @@ def _signals_kept() -> Iterator[None]:
 
 
 def versions() -> dict[str, str]:
-    """Return this machine's versions of what decides whether two machines compute the same bytes."""
+    """Return the versions of this machine's packages that decide bytes: two machines should have the same."""
     return {name: version(name) for name in ("flwr", "numpy", "torch")}
 
 

@@ -68,7 +68,7 @@ class Asked:
 
 @dataclass
 class Tape:
-    """Records the calls of a run, or answers them as those of another run.
+    """Records the calls of a mechanism in a run, or answers them with what another run has recorded.
 
     Parameters
     ----------
