@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import shutil
-import tarfile
+import zipfile
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -55,11 +55,13 @@ def _made(config: RunConfig, wanted: dict[str, str], before: bytes) -> tuple[int
 
 
 def packed(folder: Path) -> bytes:
-    """Return all files of a folder as a tar; empty if there is none."""
+    """Return all files of a folder as a zip; empty if there is no folder."""
+    if not folder.exists():
+        return b""
     file = io.BytesIO()
-    if folder.exists():
-        with tarfile.open(fileobj=file, mode="w") as archive:
-            archive.add(folder, arcname=".")
+    with zipfile.ZipFile(file, "w", strict_timestamps=False) as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, path.relative_to(folder))
     return file.getvalue()
 
 
@@ -69,7 +71,7 @@ def unpack(content: bytes, folder: Path) -> None:
         return
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        archive.extractall(part, filter="data")
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        archive.extractall(part)  # never beside `part`, whatever the names
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
