@@ -23,13 +23,13 @@ from experiments.algorithms.joining import join
 from experiments.algorithms.page import Made, section_of, write_into
 from experiments.algorithms.rows import results_and_costs, table_of
 from experiments.algorithms.tuning import tuned
-from fedlearn.commands.shared import INTERRUPTED
+from experiments.sweeps.command import exit_codes
 from fedlearn.config import flat_from_assignments
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.plan import Flat, Run, name_of
 from fedlearn.sweeps.results import points_of
 from fedlearn.sweeps.running import refuse_failures, run_sweep
-from fedlearn.words.errors import FedlearnError, UsageError
+from fedlearn.words.errors import UsageError
 
 GRIDS = Path(__file__).parents[1] / "configs" / "algorithms"
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Make the cells of a grid one after another; exit code 1 if a run failed, 2 if an argument is wrong."""
     options = _parser().parse_args(arguments)
     folder = options.out or Path("runs") / (options.grid + ("-quick" if options.quick else ""))
-    try:
+    with exit_codes():
         grid = Grid.from_file(GRIDS / f"{options.grid}.toml", quick=options.quick)
         grid = grid.with_algorithms(_guests(options.guests))
         grid = replace(
@@ -70,12 +70,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cells = [run_cell(grid, cell, folder, wanted=_nothing if options.draw else piece) for cell in grid.cells]
         _write(options.grid, grid, [made for made in cells if made is not None], folder, options.page)
         print(f"results in {os.path.relpath(folder)}")
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except FedlearnError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
 
 
 def _nothing(cell: str, run: Run) -> bool:

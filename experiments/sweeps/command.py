@@ -6,7 +6,8 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedlearn.commands.shared import INTERRUPTED
@@ -36,7 +37,7 @@ def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str]
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     options = _parser_of(name, text).parse_args(arguments)
     folder = options.out or Path("runs") / (name + ("-quick" if options.quick else ""))
-    try:
+    with exit_codes():
         plan = Plan.from_file(options.plan, quick=options.quick)
         plan = plan.with_other(base=flat_from_assignments(options.set), seeds=options.seeds)
         wanted = plan.chosen(options.only)
@@ -45,6 +46,13 @@ def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str]
             draw(results, folder)
         print(f"results in {os.path.relpath(folder)}, {minutes_of(results):.1f} minutes of running")
         refuse_failures(results)
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """End the process with one line and 130 if the block is interrupted, with an error's own exit code if it fails."""
+    try:
+        yield
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from here", file=sys.stderr)
         sys.exit(INTERRUPTED)
