@@ -37,8 +37,8 @@ FEW = 6  # most output channels for which vectors may run along the rows of an i
 CELLS = 4  # cells of 2 x 2 places that a vector along a row holds
 CACHE = 4096  # numbers of several small images that stay in the processor's first cache
 
-_add_three, _add_five = adding(3, 2), adding(5, 2)
-_pool_narrow, _pool_wide = pooling(2, 1, NARROW), pooling(1, 2, LANES)
+_add_three, _add_three_single, _add_five, _add_five_single = adding(3, 2), adding(3, 1), adding(5, 2), adding(5, 1)
+_pool_narrow, _pool_single, _pool_wide = pooling(2, 1, NARROW), pooling(2, 1, LANES), pooling(1, 2, LANES)
 _pool_in_rows = pooling_in_rows(FEW)
 _float32, _float64, _uint8, _uint32, _int64, _uint64 = (
     arrays_of(each) for each in (types.float32, types.float64, types.uint8, types.uint32, types.int64, types.uint64)
@@ -105,6 +105,24 @@ def _blocks(inside: int, wide: int) -> tuple[int, int, int]:
 
 
 @part
+def _add(
+    high: int, span: int, count: int, factors: int, offsets: int, table: int, table_stride: int, out: int,
+    out_stride: int,
+) -> None:  # fmt: skip
+    """Add to a tile of (high, span) numbers, as `adding` says; a span that one vector holds takes half of the time."""
+    given = (count, factors, offsets, table, table_stride, out, out_stride)
+    if high == 3:
+        if span == LANES:
+            _add_three_single(*given)
+        else:
+            _add_three(*given)
+    elif span == LANES:
+        _add_five_single(*given)
+    else:
+        _add_five(*given)
+
+
+@part
 def _write_corners(rows: int, columns: int, stride: int, channels: int, begins: Array, later: Array) -> None:
     """Write the offset of the window of each cell's first place, and the distances of its four places from it.
 
@@ -141,8 +159,8 @@ def convolve_and_pool(
     rows, columns = _pooled_sizes(height, width, high, wide, above, left)
     # compares the number of vectors of sums in both ways
     in_rows = outside <= FEW and 3 * -(-columns // CELLS) <= 2 * -(-columns // 2)
-    is_narrow = outside <= NARROW
-    channels, cells = (NARROW, 2) if is_narrow else (2 * LANES, 1)
+    is_narrow, is_single = outside <= NARROW, outside <= LANES
+    channels, cells = (NARROW, 2) if is_narrow else (LANES, 2) if is_single else (2 * LANES, 1)
     groups = -(-outside // channels)
     stride = (width + 2 * left) * inside
     numbers = high * wide * inside
@@ -194,6 +212,8 @@ def convolve_and_pool(
                     )  # fmt: skip
                     if is_narrow:
                         _pool_narrow(*tile)
+                    elif is_single:
+                        _pool_single(*tile)
                     else:
                         _pool_wide(*tile)
     return end
@@ -222,12 +242,13 @@ def weigh(
     rows, columns = _pooled_sizes(height, width, high, wide, above, left)
     cells = rows * columns
     blocks, channels, tiles = _blocks(inside, wide)
+    span = LANES if wide * channels <= LANES else WIDTH
     stride = (width + 2 * left) * channels
     size = (height + 2 * above) * stride
     together = max(1, CACHE // size)
     most = together * cells
-    of_tile = outside * high * WIDTH
-    corners_at = _behind(memory, together * size + WIDTH, 4)  # a tile reaches past the end
+    of_tile = outside * high * span
+    corners_at = _behind(memory, together * size + span, 4)  # a tile reaches past the end
     later_at = _behind(corners_at, cells, 8)
     held_at = _behind(later_at, CUT + 1, 8)
     factors_at = _behind(held_at, blocks * tiles * of_tile, 4)
@@ -238,11 +259,11 @@ def weigh(
     if not memory:
         return end
 
-    padded = _float32(memory, (together * size + WIDTH,))
+    padded = _float32(memory, (together * size + span,))
     padded[:] = 0
     corners, later = _int64(corners_at, (cells,)), _int64(later_at, (CUT + 1,))
     _write_corners(rows, columns, stride, channels, corners, later)
-    held = _float32(held_at, (blocks, tiles, outside, high, WIDTH))
+    held = _float32(held_at, (blocks, tiles, outside, high, span))
     held[:] = 0
     # For each filter: the places that have a gradient, and their number so far.
     factors, offsets = _uint32(factors_at, (outside, most)), _int64(offsets_at, (outside, most))
@@ -270,14 +291,11 @@ def weigh(
             for t in range(tiles):
                 for o in range(outside):
                     if counts[o]:
-                        tile = (
-                            counts[o], factors_at + 4 * o * most, offsets_at + 8 * o * most, memory + 4 * t * WIDTH,
-                            stride, held_at + 4 * ((b * tiles + t) * of_tile + o * high * WIDTH), WIDTH,
+                        _add(
+                            high, span, counts[o], factors_at + 4 * o * most, offsets_at + 8 * o * most,
+                            memory + 4 * t * span, stride,
+                            held_at + 4 * ((b * tiles + t) * of_tile + o * high * span), span,
                         )  # fmt: skip
-                        if high == 3:
-                            _add_three(*tile)
-                        else:
-                            _add_five(*tile)
     of_filters, of_bias = _float32(of_filters_at, (outside, inside, high, wide)), _float32(of_bias_at, (outside,))
     for o in range(outside):
         of_bias[o] = totals[o]
@@ -285,7 +303,7 @@ def weigh(
             for r in range(high):
                 for k in range(wide):
                     place = k * channels + c % channels
-                    of_filters[o, c, r, k] = held[c // channels, place // WIDTH, o, r, place % WIDTH]
+                    of_filters[o, c, r, k] = held[c // channels, place // span, o, r, place % span]
     return end
 
 
