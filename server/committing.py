@@ -257,7 +257,7 @@ def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay)
     run.store.save(
         step.state, memory, record,
         changed_nodes=run.exchange.changed_node_states(), all_nodes=run.exchange.node_states,
-        seconds=run.seconds, typical=run.typical, versions=under_way.versions,
+        seconds=run.seconds, cpu_seconds=run.processor.lately(), typical=run.typical, versions=under_way.versions,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import NODES
 from fedlearn.runs.nodes import NodeTable
-from fedlearn.runs.usage import cpu_seconds
+from fedlearn.runs.usage import ProcessorTime
 from fedlearn.words.clock import Clock
 from fedlearn.words.cohort import Member
 from fedlearn.words.metrics import Metrics
@@ -111,7 +111,7 @@ class ServerRun:
         self.confusions = Confusions()
         self.stopping = Stopping(config, stops_by(config, store.metrics), store.history.rounds)
         self._began = exchange.wall.now()
-        self._cpu_before = cpu_seconds()
+        self.processor = ProcessorTime(store.cpu_seconds)
         self._earlier_seconds = store.seconds
 
     def grid_of(self, cohort: Sequence[Member]) -> Grid:
@@ -167,12 +167,6 @@ class ServerRun:
     def seconds(self) -> float:
         """How long the run has taken, over all its sessions; in real time."""
         return self._earlier_seconds + self.wall.now() - self._began
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        """The processor time of this process and of those below it since this session of the run began."""
-        now = cpu_seconds()
-        return None if now is None or self._cpu_before is None else now - self._cpu_before
 
     @property
     def answers(self) -> Mapping[str, Any]:

@@ -68,7 +68,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             **_bits(run, bytes_up, bytes_down, uploads),
             "seconds": round(run.seconds, 3),
             **_virtual(run),
-            "cpu_seconds": None if (cpu := run.cpu_seconds) is None else round(cpu, 3),
+            "cpu_seconds": None if (cpu := run.processor.seconds()) is None else round(cpu, 3),
             "memory_bytes": memory_bytes(),
             "seed": config.seed,
             "model_sha256": run.store.model_sha256,

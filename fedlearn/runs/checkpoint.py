@@ -115,6 +115,11 @@ class RunStore:
         return self._stored.manifest.seconds
 
     @property
+    def cpu_seconds(self) -> float | None:
+        """How much processor time the run had taken when its latest round was stored; None if it is not known."""
+        return self._stored.manifest.cpu_seconds
+
+    @property
     def model_sha256(self) -> str:
         """The SHA-256 of the file of the latest stored state."""
         return self._stored.model_sha256
@@ -148,6 +153,7 @@ class RunStore:
         changed_nodes: bytes = b"",
         all_nodes: Callable[[], bytes] = bytes,
         seconds: float,
+        cpu_seconds: float | None = None,
         typical: Typical | None = None,
         versions: Collection[int] = (),
     ) -> None:
@@ -160,8 +166,8 @@ class RunStore:
         changed_nodes, all_nodes
             What the nodes keep between rounds, where the engine holds it for them: what has changed since the commit
             before, and a function that returns all of it (`memories.packed`).
-        seconds
-            How long the run has taken so far, over all its sessions.
+        seconds, cpu_seconds
+            How long the run has taken so far, over all its sessions, and how much processor time; None if unknown.
         typical
             What reports of the next round are compared with.
         versions
@@ -176,7 +182,10 @@ class RunStore:
             number = len(self.history.rounds) + 1
             memories = written(self.folder, self._stored.memories, number, changed_nodes, all_nodes)
             committed = self._committed.plus(state, record, is_worked_on=True)
-            self._store(committed, memory, memories, versions={*versions}, seconds=seconds, typical=typical)
+            self._store(
+                committed, memory, memories,
+                versions={*versions}, seconds=seconds, cpu_seconds=cpu_seconds, typical=typical,
+            )  # fmt: skip
 
     def put_off(self, state: State, record: RoundRecord, *, is_worked_on: bool) -> None:
         """Take a committed round that is stored with a later one; a run that is killed before is resumed without it.
@@ -252,7 +261,8 @@ class RunStore:
 
     def _store(
         self, committed: Committed, memory: Mapping[str, Array], memories: MemoryFile, *,
-        versions: Collection[int] = (), seconds: float = 0.0, typical: Typical | None = None,
+        versions: Collection[int] = (), seconds: float = 0.0, cpu_seconds: float | None = 0.0,
+        typical: Typical | None = None,
     ) -> None:  # fmt: skip
         """Store a round with the rounds that were put off before it, then publish it; parameters as those of `save`."""
         history, new = committed.history, committed.put_off
@@ -263,8 +273,8 @@ class RunStore:
         kept = [state_name(version) for version in sorted(versions) if version < number]
         manifest = replace(
             self._stored.manifest.with_parts(parts, kept=kept, code=self._stored.objects, best=best),
-            rounds=number, parameters=list(committed.state), seconds=round(seconds, 3), typical=typical,
-            settings=self._settings, data=self._data,
+            rounds=number, parameters=list(committed.state), typical=typical, settings=self._settings, data=self._data,
+            seconds=round(seconds, 3), cpu_seconds=None if cpu_seconds is None else round(cpu_seconds, 3),
         )  # fmt: skip
         self._stored = self._write(manifest, parts, committed, memory, memories)
         self._committed = Committed(committed.state, history)

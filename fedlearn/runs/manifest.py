@@ -52,6 +52,8 @@ class Manifest:
         Names of the parameters in the model's order, by which codecs lay out a message; safetensors forgets the order.
     seconds
         How long the run has taken so far.
+    cpu_seconds
+        How much processor time it has taken so far; None if that is not known, as in a file of an older version.
     settings
         The settings that the run was begun with and has to keep.
     typical
@@ -82,11 +84,12 @@ class Manifest:
     typical: Typical | None = None
     appended: dict[str, Written] = field(default_factory=dict)
     nodes_whole: Annotated[int, Field(ge=0)] = 0
+    cpu_seconds: Annotated[float, Field(ge=0)] | None = None
 
     @classmethod
     def empty(cls) -> Manifest:
         """Return the manifest of a folder without a stored round."""
-        return cls(0, 0, hashlib.sha256().hexdigest(), {}, [], 0.0, {})
+        return cls(0, 0, hashlib.sha256().hexdigest(), {}, [], 0.0, {}, cpu_seconds=0.0)
 
     def with_parts(
         self, parts: Mapping[str, bytes], *, kept: Sequence[str], code: Mapping[str, str], best: str

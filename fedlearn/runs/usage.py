@@ -6,11 +6,13 @@ Both are read from /proc, so that no package is needed; on a machine without /pr
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
+LOOK = 1.0  # seconds between looks at the processes of a run
 PPID, UTIME, CSTIME = 1, 11, 14  # fields of /proc/PID/stat behind the name: parent; own and children's time
 
 
@@ -19,6 +21,34 @@ def cpu_seconds() -> float | None:
     family = _family()
     ticks = sum(sum(map(int, fields[UTIME : CSTIME + 1])) for fields in family.values())
     return ticks / os.sysconf("SC_CLK_TCK") if family else None
+
+
+class ProcessorTime:
+    """The processor time that a run takes: that of this process and of those below it, after that of earlier sessions.
+
+    Parameters
+    ----------
+    earlier
+        Seconds that earlier sessions took until they stored their last round; None if they are not known.
+    """
+
+    def __init__(self, earlier: float | None) -> None:
+        self._earlier = self._seen = earlier
+        self._began = cpu_seconds()
+        self._looked = time.monotonic()
+
+    def seconds(self) -> float | None:
+        """Return the seconds so far, over all cores; None if they are not known."""
+        now = cpu_seconds()
+        if now is None or self._began is None or self._earlier is None:
+            return None
+        return self._earlier + now - self._began
+
+    def lately(self) -> float | None:
+        """Return the seconds as of at most `LOOK` ago: a look takes milliseconds where there are many processes."""
+        if time.monotonic() - self._looked >= LOOK:
+            self._looked, self._seen = time.monotonic(), self.seconds()
+        return self._seen
 
 
 def memory_bytes() -> int | None:

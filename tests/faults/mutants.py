@@ -54,7 +54,7 @@ MUTANTS = (
            "until=exchange.clock.now() + 2 * deadline):"),
     Mutant("waits one look less", "server/exchange.py", "if now >= until:", "if now + 1.0 >= until:"),
     Mutant("memory not stored", "server/committing.py", "step.state, memory, record,", "step.state, {}, record,"),
-    Mutant("typical not stored", "server/committing.py", "seconds=run.seconds, typical=run.typical,", "seconds=run.seconds,"),
+    Mutant("typical not stored", "server/committing.py", "lately(), typical=run.typical,", "lately(),"),
     Mutant("never too far, later", "server/gate.py", "if self._beside is not None and (why", "if False and (why"),
     Mutant("never too far, first", "server/committing.py", "found = too_far(reports, run.config.gate)", "found = {}"),
     Mutant("too far by position", "server/limits.py", "for place, report in enumerate(reports)}",

@@ -20,6 +20,7 @@ import fedlearn.config.load
 import fedlearn.folding.fold
 import fedlearn.plugging.options
 import fedlearn.plugging.registry
+import fedlearn.runs.usage
 import server.draws
 import server.exchange
 import server.run
@@ -58,7 +59,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 CHEAPER = {
-    (server.run, "cpu_seconds"): lambda: None,  # reads of every process of the machine, and takes longer than a round
+    (fedlearn.runs.usage, "cpu_seconds"): lambda: None,  # it takes longer than a round
     (server.exchange, "SHORTEST"): 0.4, (server.exchange, "LONGEST"): 8.0, (server.exchange, "SHARE"): 1.0,
     (server.run, "to_flower"): lambda _: dict(fedlearn.config.load._last[0]),  # type: ignore[index]
     (inspect, "signature"): lru_cache(inspect.signature),

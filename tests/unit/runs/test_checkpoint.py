@@ -44,7 +44,7 @@ def save(store, number, accuracy=0.5):
     kept = packed([(7, b"n%d" % number)])
     store.save(
         state_of(number), memory, record(number, accuracy),
-        changed_nodes=kept, all_nodes=lambda: kept, seconds=10.0 * number,
+        changed_nodes=kept, all_nodes=lambda: kept, seconds=10.0 * number, cpu_seconds=15.0 * number,
     )  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def assert_is_round(store, number, *, loaded=True):
     if number:
         assert store.memory["velocity/w"][0, 0] == number / 2
     assert unpacked(store.node_states) == ({7: b"n%d" % number} if number and loaded else {})
-    assert store.seconds == 10.0 * number
+    assert (store.seconds, store.cpu_seconds) == (10.0 * number, 15.0 * number)
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 3])
