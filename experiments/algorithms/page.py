@@ -77,12 +77,12 @@ def _about(name: str, cells: Sequence[Made]) -> str:
     runs = [run for made in cells for run in made.runs]
     days = sorted({_day_of(run) for run in runs})
     ended = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
-    minutes = [float(run.summary.get("cpu_seconds") or 0) / 60 for run in runs]
+    minutes = [float(seconds) / 60 for run in runs if (seconds := run.summary.get("cpu_seconds")) is not None]
+    took = f"A run took {min(minutes):.1f} to {max(minutes):.1f} minutes of processor time. " if minutes else ""
     return (
         f"`python -m experiments.algorithms.table {name}`: {len(runs)} runs that ended {ended}, on "
-        f"{' and '.join(dict.fromkeys(map(_machine_of, runs)))}. A run took {min(minutes):.1f} to {max(minutes):.1f} "
-        "minutes of processor time. Stopped at any point, the same command goes on from the last round. ± is the "
-        "standard deviation over seeds; intervals are Student's t, of the mean."
+        f"{' and '.join(dict.fromkeys(map(_machine_of, runs)))}. {took}Stopped at any point, the same command goes on "
+        "from the last round. ± is the standard deviation over seeds; intervals are Student's t, of the mean."
     )
 
 

@@ -40,9 +40,10 @@ def _to(reached: Sequence[tuple[float, float]], place: int, count: int) -> str |
     return f"{mean:.1f}" + ("" if len(reached) == count else f" ({len(reached)} of {count})")
 
 
-def cpu_seconds(runs: Sequence[StoredRun]) -> MeanSd:
-    """Return the processor time of a run, of all cores."""
-    return MeanSd.of([float(run.summary.get("cpu_seconds") or 0) for run in runs])
+def cpu_seconds(runs: Sequence[StoredRun]) -> MeanSd | None:
+    """Return the processor time of a run, of all cores, over the runs of which it is known; None if of none."""
+    known = [float(seconds) for run in runs if (seconds := run.summary.get("cpu_seconds")) is not None]
+    return MeanSd.of(known) if known else None
 
 
 def commit_of(runs: Sequence[StoredRun]) -> str:

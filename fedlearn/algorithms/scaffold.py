@@ -1,10 +1,13 @@
 """SCAFFOLD: each step of a node is corrected by the direction of the other nodes' steps.
 
-A node steps by g_i(y) - c_i + c, and sends y - x and c_i' - c_i. Server: x += server_lr mean(y - x), c += sum(c_i' -
-c_i) / N over those that reported. Its new control variate c_i' is the mean of the raw gradients of its walk: without
-momentum it equals option II, c_i - c + (x - y) / (K lr), and it needs no divisor, so it also holds with momentum,
-clipping and other optimizers. The change of c_i travels with the mask of the state; c_i moves by what was counted.
-The point of rest is the optimum of the unweighted mean of the nodes' losses.
+A node steps by g_i(y) - c_i + c, and sends y - x and c_i' - c_i. Server: x += server_lr mean(y - x), c += sum w_i (c_i'
+- c_i) / (N w) over those that reported, where w_i is a node's weight in the mean of states: 1 in the paper and with
+``strategy.weighting = "uniform"``, else its number of examples. w is the mean weight of all reports so far, so that c
+stays the mean of all c_i, whoever takes part. With other weights than the states', corrections add up where sizes
+differ. A node's new control variate c_i' is the mean of the raw gradients of its walk: without momentum it equals
+option II, c_i - c + (x - y) / (K lr), and it needs no divisor, so it also holds with momentum, clipping and other
+optimizers. The change of c_i travels with the mask of the state; c_i moves by what was counted. The point of rest is
+the optimum of the mean of the nodes' losses, with the same weights.
 
 Source: Karimireddy et al. 2020, "SCAFFOLD: stochastic controlled averaging for federated learning" (arXiv:1910.06378),
 algorithm 1.
@@ -30,6 +33,7 @@ from strategies.fedavg import ServerOptimizer
 from strategies.masked_mean import Float64, MaskedSum
 
 CONTROL = "control"
+COUNTED = "counted"  # in the strategy's memory: how many reports there were so far, and the sum of their weights
 
 
 def zeros_of(state: State) -> dict[str, Array]:
@@ -40,7 +44,7 @@ def zeros_of(state: State) -> dict[str, Array]:
 class Scaffold(ServerOptimizer):
     """Averages changes, and keeps the mean c of the nodes' control variates; ``server_lr`` is 1 in the paper."""
 
-    laws = ("walk", "unequal steps", "momentum", "optimum", "one node", "nodes alike")
+    laws = ("walk", "unequal steps", "momentum", "optimum", "optimum, unequal sizes", "one node", "nodes alike")
     takes_stale = False
     reads_reports = True
     learner = "scaffold"
@@ -55,15 +59,20 @@ class Scaffold(ServerOptimizer):
 
     def answers(self, state: State) -> Mapping[str, ParcelPlan]:
         """Ask every node for the change of its c_i, at the entries that it sends of the state."""
-        return {CONTROL: ParcelPlan(layout_of(zeros_of(state)), self.accumulator, uniform=True, codec=LIKE_STATE)}
+        layout = layout_of(zeros_of(state))
+        return {CONTROL: ParcelPlan(layout, self.accumulator, uniform=self.uniform, codec=LIKE_STATE)}
 
     def next_state(self, turn: Turn[MaskedSum]) -> Step:
-        """Return x + server_lr * mean(y - x); c moves by the sum of the changes over all N nodes."""
+        """Return x + server_lr * mean(y - x); c moves by the sum of the changes over the weight of all N nodes."""
         changes = turn.parcels[CONTROL]
         assert isinstance(changes, MaskedSum)
-        for name, total in changes.totals.items():
-            before = self.moments.get(f"{CONTROL}/{name}", np.zeros(turn.state[name].shape))
-            self.moments[f"{CONTROL}/{name}"] = before + total.reshape(before.shape) / turn.clients
+        earlier = self.moments.get(COUNTED, changes.reports)
+        self.moments[COUNTED] = reports = changes.reports + self.moments.get(COUNTED, np.zeros(2))
+        weight, weight_before = reports[1] / reports[0], earlier[1] / earlier[0]
+        for name, zero in zeros_of(turn.state).items():
+            c = self.moments.get(f"{CONTROL}/{name}", zero.astype(np.float64)) * (weight_before / weight)
+            total = changes.totals.get(name, np.zeros(c.size)).reshape(c.shape)
+            self.moments[f"{CONTROL}/{name}"] = c + total / (turn.clients * weight)
         return super().next_state(turn)
 
     def direction(self, name: str, change: Float64, sent: Array) -> Float64:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedlearn.algorithms.conformance.quadratics import Problem
-from fedlearn.algorithms.conformance.walking import Nudge, Walk, averaged, mean, nodes, steps_of
+from fedlearn.algorithms.conformance.walking import Nudge, Walk, averaged, mean, nodes, steps_of, weighted
 
 
 def fedavg(p: Problem, wrong: str = "") -> Walk:
@@ -37,9 +37,10 @@ def scaffold(p: Problem, wrong: str = "") -> Walk:
                 new = own[i] - c - (x - y) / (p.steps[i] * p.lr)
             ys.append(y)
             news.append(new)
-        c += mean([new - old for new, old in zip(news, own, strict=True)])
+        changes = [new - old for new, old in zip(news, own, strict=True)]
+        c += mean(changes) if wrong == "other weights" else weighted(p, changes)
         own = own if wrong == "not stored" else news
-        x = mean(ys)
+        x = weighted(p, ys)
         states.append(x)
     return Walk(states)
 

@@ -26,6 +26,7 @@ LAWS: dict[str, dict[str, object]] = {
     "weak pull": {"pull": 0.1, "steps": (50, 50), "rounds": 20},
     "optimum": {"rounds": 60},
     "optimum, exact steps": {"rounds": 60, "steps": (100, 100)},
+    "optimum, unequal sizes": {"rounds": 60, "steps": (2, 10), "by_examples": True},
     "one node": {"a": (3.0,), "t": (10.0,), "steps": (5,)},
     "nodes alike": {"a": (3.0, 3.0), "t": (10.0, 10.0)},
 }
@@ -38,6 +39,7 @@ SAYS = {
     "weak pull": "the same with alpha 0.1 and 50 steps",
     "optimum": "it comes to rest at the common optimum, 7.5",
     "optimum, exact steps": "the same, of nodes that solve their problems",
+    "optimum, unequal sizes": "the same where one has five times the examples, and weighs as many: 9.375",
     "one node": "with one node it is plain SGD",
     "nodes alike": "with nodes that are alike it is plain SGD",
     "off": "without its own term it is FedAvg",
@@ -54,6 +56,7 @@ MISTAKES = {
     "scaffold": {
         "reversed": "the sign of the control variate is reversed: c_i is kept as minus the mean gradient",
         "not stored": "c_i is never stored: it ends where FedAvg ends",
+        "other weights": "control variates are averaged with other weights than states, so that corrections add up",
         "divided by K lr": "c_i is (x - y)/(K lr), which is no mean gradient with momentum: average the raw gradients",
     },
     "fednova": {"weights": "the weights tau_eff p_i / a_i do not sum to 1, but models are averaged by them: apply them "
@@ -110,11 +113,13 @@ def judged(algorithm: str, law: str, found: Walk) -> Verdict:
     wanted, problem = expected(algorithm, law), problem_of(algorithm, law)
     losses = [a / 2 * (own - t) ** 2 for a, t, own in zip(problem.a, problem.t, wanted.own, strict=False)]
     if law.startswith("optimum"):
-        end, optimum = found.states[-1], 7.5
+        end, optimum = found.states[-1], problem.optimum
         if math.isfinite(end) and abs(end - optimum) < ALIKE:
             return Verdict(law, True)
         return Verdict(
-            law, False, f"after {len(found.states)} rounds x is {end:.6g}, not 7.5: {_cause(algorithm, law, found)}"
+            law,
+            False,
+            f"after {len(found.states)} rounds x is {end:.6g}, not {optimum:g}: {_cause(algorithm, law, found)}",
         )
     if (place := _first_apart(found.states, wanted.states)) is not None:
         shown = f"{found.states[place]:.6g}" if place < len(found.states) else "missing"

@@ -33,6 +33,8 @@ class Problem:
         Of the local steps: ``training.lr``, ``training.momentum`` and ``training.proximal_mu``.
     rounds
         How many rounds there are; all nodes take part in each.
+    by_examples
+        Whether a node weighs as many as it has examples, two a step where steps are unequal; else each weighs one.
     is_layered
         Whether x is the sum of two numbers, each a layer: body and head.
     options
@@ -46,8 +48,21 @@ class Problem:
     momentum: float = 0.0
     pull: float = 0.0
     rounds: int = 10
+    by_examples: bool = False
     is_layered: bool = False
     options: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> list[float]:
+        """The weight of each node in means; they sum to 1."""
+        parts = self.steps if self.by_examples else [1] * len(self.a)
+        return [part / sum(parts) for part in parts]
+
+    @property
+    def optimum(self) -> float:
+        """The x at which the mean of the nodes' losses is least."""
+        curvatures = [weight * a for weight, a in zip(self.weights, self.a, strict=True)]
+        return sum(each * t for each, t in zip(curvatures, self.t, strict=True)) / sum(curvatures)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -71,7 +86,7 @@ class Problem:
             "rounds.keep_every": 1,
             "rounds.store_every": self.rounds,
             "evaluation.every": self.rounds,
-            "strategy.weighting": "uniform",
+            "strategy.weighting": "examples" if self.by_examples else "uniform",
             "evaluation.nodes": len(self.a),
             "evaluation.where": "none",
             "gate.max_ratio": 0,

@@ -43,6 +43,11 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+def weighted(p: Problem, values: Sequence[float]) -> float:
+    """Return the mean of a value of each node, by the nodes' weights."""
+    return sum(weight * value for weight, value in zip(p.weights, values, strict=True))
+
+
 def nodes(p: Problem) -> range:
     """Return the numbers of the nodes."""
     return range(len(p.a))

@@ -31,16 +31,17 @@ def fedprox(f: Federation, *, mu: float) -> Params:
 
 
 def scaffold(f: Federation) -> Params:
-    """Karimireddy et al. 2020, algorithm 1, option II, without momentum."""
+    """Karimireddy et al. 2020, algorithm 1, option II, without momentum; nodes weigh as many as they have examples."""
     x, c, own = f.start, zeros(f.start), [zeros(f.start) for _ in f.nodes]
+    total, weights = zeros(f.start), []
     for who in f.who:
         ys = [f.local(x, k, more=lambda _, k=k, c=c: minus(c, own[k])) for k in who]
-        change = zeros(x)
         for k, y in zip(who, ys, strict=True):
             new = {n: own[k][n] - c[n] + (x[n] - y[n]) / (f.steps * f.lr) for n in x}
-            change = moved(change, minus(new, own[k]))
+            total = moved(total, minus(new, own[k]), f.sizes[k])
+            weights.append(f.sizes[k])
             own[k] = new
-        c = moved(c, change, 1 / len(f.nodes))
+        c = moved(zeros(x), total, len(weights) / sum(weights) / len(f.nodes))
         x = mean(ys, [f.sizes[k] for k in who])
     return x
 

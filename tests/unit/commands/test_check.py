@@ -1,10 +1,12 @@
 """`fedlearn check`: names the laws of a class, and which of them fails."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from client.learners.sgd import SGD
+from fedlearn.algorithms.scaffold import Scaffold
 from fedlearn.cli import main
 from strategies.fedavg import FedAvg
 
@@ -17,6 +19,13 @@ class Half(FedAvg):
     def next_state(self, turn):
         step = super().next_state(turn)
         return type(step)({name: (before + step.state[name]) / 2 for name, before in turn.state.items()})
+
+
+class OtherWeights(Scaffold):
+    """Averages the changes of control variates as if all nodes weighed one, as the paper's nodes do."""
+
+    def answers(self, state):
+        return {name: replace(plan, uniform=True) for name, plan in super().answers(state).items()}
 
 
 class Nobody(FedAvg):
@@ -54,7 +63,14 @@ def checked(capsys):
 def test_an_algorithm_of_the_table_keeps_its_laws(checked):
     code, out, _ = checked("scaffold")
     assert code == 0
-    assert len(re.findall("scaffold +holds", out)) == 6
+    assert len(re.findall("scaffold +holds", out)) == 7
+
+
+def test_control_variates_with_other_weights_than_states_are_named(checked):
+    code, out, _ = checked(f"{__name__}:OtherWeights", "--as", "scaffold")
+    assert code == 1
+    (failed,) = re.findall("FAILS .*", out)
+    assert "optimum, unequal sizes: after 60 rounds x is 7.5, not 9.375: control variates are averaged with" in failed
 
 
 def test_a_class_from_outside_fails_by_name(checked):

@@ -56,7 +56,7 @@ def test_dittos_own_models_end_between_their_targets_and_the_common_one():
 
 @pytest.mark.parametrize(("algorithm", "word"), [(name, word) for name in MISTAKES for word in MISTAKES[name]])
 def test_a_mistake_is_named(algorithm, word):
-    laws = ("walk", "unequal steps", "momentum", "weak pull", "optimum")
+    laws = ("walk", "unequal steps", "momentum", "weak pull", "optimum", "optimum, unequal sizes")
     verdicts = []
     for law in laws:
         problem = problem_of(algorithm, law)
