@@ -23,7 +23,7 @@ from experiments.algorithms.joining import join
 from experiments.algorithms.page import Made, section_of, write_into
 from experiments.algorithms.rows import results_and_costs, table_of
 from experiments.algorithms.tuning import tuned
-from experiments.sweeps.command import exit_codes
+from experiments.ending import exit_codes
 from fedlearn.config import flat_from_assignments
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.plan import Flat, Run, name_of

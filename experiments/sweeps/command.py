@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fedlearn.commands.shared import INTERRUPTED
+from experiments.ending import exit_codes
 from fedlearn.config import flat_from_assignments
 from fedlearn.sweeps.plan import Plan
 from fedlearn.sweeps.results import Result
 from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
-from fedlearn.words.errors import FedlearnError, UsageError
+from fedlearn.words.errors import UsageError
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 NO_PLANS = ("compose", "pfl_cifar10")  # files in configs/ that are settings of single runs
@@ -46,19 +44,6 @@ def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str]
             draw(results, folder)
         print(f"results in {os.path.relpath(folder)}, {minutes_of(results):.1f} minutes of running")
         refuse_failures(results)
-
-
-@contextmanager
-def exit_codes() -> Iterator[None]:
-    """End the process with one line and 130 if the block is interrupted, with an error's own exit code if it fails."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except FedlearnError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
 
 
 def _ended(plan: Plan, folder: Path) -> Results:
