@@ -8,6 +8,7 @@ import pytest
 import fedlearn
 from fedlearn import flower, wire
 from server import committing
+from tests.oracles.algorithms.federation import SIZES
 from tests.oracles.algorithms.runs import settings_of
 
 RUN = {**settings_of("fedavg"), "rounds.total": 6, "rounds.quorum": 0.2, "rounds.backoff": 0.0}
@@ -21,17 +22,23 @@ CODECS = {
     "largest of the change at 4 bits": {"compression.codec": "top-k:0.3,quantize:4", "compression.send": "update"},
 }  # fmt: skip
 ALGORITHMS = {"scaffold": "control", "feddyn": "state"}
+FIRST = 2  # id of the node of the first partition
 
 
 @pytest.fixture
 def at_the_end(monkeypatch, tmp_path):
-    """Make a run; return it with the server's mean and the mean of what all nodes keep, name -> array."""
+    """Make a run; return it with the server's mean and the mean of what all nodes keep, name -> array.
+
+    SCAFFOLD's nodes weigh as many as they have examples, FedDyn's one.
+    """
     found = {}
 
     def watched(run, *rest):
         commit(run, *rest)
-        found["server"] = {name.partition("/")[2]: each for name, each in run.strategy.memory().items()}
-        found["nodes"] = [flower.from_bytes(data) for data in run.exchange._offers.keep.kept.values()]
+        memory = dict(run.strategy.memory())
+        found["counted"] = memory.pop("counted", np.ones(2))
+        found["server"] = {name.partition("/")[2]: each for name, each in memory.items()}
+        found["nodes"] = {node: flower.from_bytes(data) for node, data in run.exchange._offers.keep.kept.items()}
 
     commit = committing.commit
     monkeypatch.setattr(committing, "commit", watched)
@@ -41,9 +48,15 @@ def at_the_end(monkeypatch, tmp_path):
             settings={**RUN, "strategy.name": algorithm, **further}, progress=False, out=tmp_path / "run"
         )
         key = f"memory.{ALGORITHMS[algorithm]}"
-        kept = [wire.unpack_arrays(records[key]) for records in found["nodes"] if key in records]
-        total = {n: sum(each[n] for each in kept if n in each) / RUN["clients"] for n in found["server"]}
-        return run, found["server"], total
+        kept = {node: wire.unpack_arrays(records[key]) for node, records in found["nodes"].items() if key in records}
+        weights = {node: SIZES[node - FIRST] if algorithm == "scaffold" else 1 for node in kept}
+        reports, weight = found["counted"]
+        of_all = RUN["clients"] * weight / reports
+        mean = {
+            name: sum(weights[node] * each[name] for node, each in kept.items() if name in each) / of_all
+            for name in found["server"]
+        }
+        return run, found["server"], mean
 
     return made
 
