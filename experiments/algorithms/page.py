@@ -10,6 +10,7 @@ from shutil import copyfile
 
 from experiments.algorithms.grids import ALGORITHM, CELL, SEED, Grid
 from experiments.algorithms.rows import results_and_costs
+from experiments.algorithms.spent import known_cpu_seconds
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
@@ -77,7 +78,7 @@ def _about(name: str, cells: Sequence[Made]) -> str:
     runs = [run for made in cells for run in made.runs]
     days = sorted({_day_of(run) for run in runs})
     ended = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
-    minutes = [float(seconds) / 60 for run in runs if (seconds := run.summary.get("cpu_seconds")) is not None]
+    minutes = [seconds / 60 for seconds in known_cpu_seconds(runs)]
     took = f"A run took {min(minutes):.1f} to {max(minutes):.1f} minutes of processor time. " if minutes else ""
     return (
         f"`python -m experiments.algorithms.table {name}`: {len(runs)} runs that ended {ended}, on "

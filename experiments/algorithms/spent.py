@@ -40,9 +40,14 @@ def _to(reached: Sequence[tuple[float, float]], place: int, count: int) -> str |
     return f"{mean:.1f}" + ("" if len(reached) == count else f" ({len(reached)} of {count})")
 
 
+def known_cpu_seconds(runs: Sequence[StoredRun]) -> list[float]:
+    """Return the processor time of each run of which it is known, over all cores."""
+    return [float(seconds) for run in runs if (seconds := run.summary.get("cpu_seconds")) is not None]
+
+
 def cpu_seconds(runs: Sequence[StoredRun]) -> MeanSd | None:
-    """Return the processor time of a run, of all cores, over the runs of which it is known; None if of none."""
-    known = [float(seconds) for run in runs if (seconds := run.summary.get("cpu_seconds")) is not None]
+    """Return the mean processor time of the runs of which it is known; None if it is known of none."""
+    known = known_cpu_seconds(runs)
     return MeanSd.of(known) if known else None
 
 

@@ -24,7 +24,7 @@ def cpu_seconds() -> float | None:
 
 
 class ProcessorTime:
-    """The processor time that a run takes: that of this process and of those below it, after that of earlier sessions.
+    """Count the processor time of a run: of its earlier sessions, and of this process and those below it since.
 
     Parameters
     ----------
