@@ -9,7 +9,7 @@ from experiments.algorithms.ranks import ranks_of
 from experiments.algorithms.spent import commit_of, cpu_seconds, until
 from experiments.intervals import Interval
 from fedlearn.report.gains import compared
-from fedlearn.report.numbers import MeanSd, count, count_spread
+from fedlearn.report.numbers import MeanSd, count, count_spread, number
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 from fedlearn.sweeps.results import PlannedPoint
@@ -19,6 +19,7 @@ REFERENCE = "fedavg"  # what the others are compared with, seed by seed
 TUNED, WORST, JAIN = "_tuned_nodes_equal", "_nodes_worst", "_nodes_jain"
 SECONDS, COMMIT, HASHES = "CPU s", "commit", "SHA-256 by seed"
 COSTS = ("rounds to", "MB to", SECONDS, COMMIT, HASHES)  # beginnings of the columns of what it has cost
+SCORES = ("best round", "tuned", "worst tenth", "Jain", "gain", "nodes that lose")  # beside the score of the grid
 WORDS = (ALGORITHM, "with", COMMIT, HASHES)
 LETTERS = 12  # of a SHA-256 for people; files have all
 
@@ -32,7 +33,7 @@ def table_of(grid: Grid, cell: str, points: Sequence[PlannedPoint], tuned: Mappi
     kept = [name for name in columns if any(row.get(name) is not None for row in rows)]
     return Table(
         "table", f"{grid.title}: {cell}",
-        tuple(_column(name, grid.score_title if name == grid.score else name) for name in kept),
+        tuple(_column(grid, name) for name in kept),
         tuple(tuple(row.get(name) for name in kept) for row in rows),
     )  # fmt: skip
 
@@ -43,10 +44,14 @@ def results_and_costs(table: Table) -> tuple[Table, Table]:
     return table.without_columns(costs), table.with_columns(costs)
 
 
-def _column(name: str, title: str) -> Column:
+def _column(grid: Grid, name: str) -> Column:
+    if name == grid.score:
+        return Column(name, grid.score_title, number)
+    if name in SCORES:
+        return Column(name, name, number)
     if name == SECONDS:
-        return Column(name, title, count, spread_form=count_spread)
-    return Column(name, title, _short if name == HASHES else _shown, numeric=name not in WORDS)
+        return Column(name, name, count, spread_form=count_spread)
+    return Column(name, name, _short if name == HASHES else _shown, numeric=name not in WORDS)
 
 
 def _row(
