@@ -3,6 +3,9 @@
 In the loss of a node logit k is lowered by tau n_k^(-1/4), with its number n_k of examples of the class. A class that
 the node does not have is left out of its softmax. With tau = 0 only the latter is left of it.
 
+In print the sum in the denominator is over the other classes than the example's own: such a loss has no lower bound.
+Here the sum is over all classes that the node has, as in Flower's code.
+
 Source: Zhang et al. 2022, "Federated learning with label distribution skew via logits calibration" (arXiv:2209.00189),
 eq. 8; there tau is tuned, 1 for CIFAR-10.
 """
