@@ -1,13 +1,11 @@
 """SCAFFOLD: each step of a node is corrected by the direction of the other nodes' steps.
 
 A node steps by g_i(y) - c_i + c, and sends y - x and c_i' - c_i. Server: x += server_lr mean(y - x), c += sum w_i (c_i'
-- c_i) / (N w) over those that reported, where w_i is a node's weight in the mean of states: 1 in the paper and with
-``strategy.weighting = "uniform"``, else its number of examples. w is the mean weight of all reports so far, so that c
-stays the mean of all c_i, whoever takes part. With other weights than the states', corrections add up where sizes
-differ. A node's new control variate c_i' is the mean of the raw gradients of its walk: without momentum it equals
-option II, c_i - c + (x - y) / (K lr), and it needs no divisor, so it also holds with momentum, clipping and other
-optimizers. The change of c_i travels with the mask of the state; c_i moves by what was counted. The point of rest is
-the optimum of the mean of the nodes' losses, with the same weights.
+- c_i) / (N w) over those that reported (`over_all_nodes`): w_i is 1 in the paper and with ``strategy.weighting =
+"uniform"``, else the node's number of examples. A node's new control variate c_i' is the mean of the raw gradients of
+its walk: without momentum it equals option II, c_i - c + (x - y) / (K lr), and it needs no divisor, so it also holds
+with momentum, clipping and other optimizers. The change of c_i travels with the mask of the state; c_i moves by what
+was counted. The point of rest is the optimum of the mean of the nodes' losses, with the same weights.
 
 Source: Karimireddy et al. 2020, "SCAFFOLD: stochastic controlled averaging for federated learning" (arXiv:1910.06378),
 algorithm 1.
@@ -24,6 +22,7 @@ from torch import Tensor
 from client.learners.base import LocalFit, LocalTask
 from client.learners.sgd import SGD
 from client.learners.stack import Progress
+from fedlearn.algorithms.over_all_nodes import mean_weight
 from fedlearn.compression.alike import LIKE_STATE
 from fedlearn.config.fields import Positive
 from fedlearn.folding import ParcelPlan
@@ -33,7 +32,6 @@ from strategies.fedavg import ServerOptimizer
 from strategies.masked_mean import Float64, MaskedSum
 
 CONTROL = "control"
-COUNTED = "counted"  # in the strategy's memory: how many reports there were so far, and the sum of their weights
 
 
 def zeros_of(state: State) -> dict[str, Array]:
@@ -66,11 +64,9 @@ class Scaffold(ServerOptimizer):
         """Return x + server_lr * mean(y - x); c moves by the sum of the changes over the weight of all N nodes."""
         changes = turn.parcels[CONTROL]
         assert isinstance(changes, MaskedSum)
-        earlier = self.moments.get(COUNTED, changes.reports)
-        self.moments[COUNTED] = reports = changes.reports + self.moments.get(COUNTED, np.zeros(2))
-        weight, weight_before = reports[1] / reports[0], earlier[1] / earlier[0]
+        weight, scale = mean_weight(self.moments, changes.reports)
         for name, zero in zeros_of(turn.state).items():
-            c = self.moments.get(f"{CONTROL}/{name}", zero.astype(np.float64)) * (weight_before / weight)
+            c = self.moments.get(f"{CONTROL}/{name}", zero.astype(np.float64)) * scale
             total = changes.totals.get(name, np.zeros(c.size)).reshape(c.shape)
             self.moments[f"{CONTROL}/{name}"] = c + total / (turn.clients * weight)
         return super().next_state(turn)

@@ -27,16 +27,13 @@ FIRST = 2  # id of the node of the first partition
 
 @pytest.fixture
 def at_the_end(monkeypatch, tmp_path):
-    """Make a run; return it with the server's mean and the mean of what all nodes keep, name -> array.
-
-    SCAFFOLD's nodes weigh as many as they have examples, FedDyn's one.
-    """
+    """Make a run; return it with the server's mean and that of what nodes keep, by examples: name -> array."""
     found = {}
 
     def watched(run, *rest):
         commit(run, *rest)
         memory = dict(run.strategy.memory())
-        found["counted"] = memory.pop("counted", np.ones(2))
+        found["counted"] = memory.pop("counted")
         found["server"] = {name.partition("/")[2]: each for name, each in memory.items()}
         found["nodes"] = {node: flower.from_bytes(data) for node, data in run.exchange._offers.keep.kept.items()}
 
@@ -49,7 +46,7 @@ def at_the_end(monkeypatch, tmp_path):
         )
         key = f"memory.{ALGORITHMS[algorithm]}"
         kept = {node: wire.unpack_arrays(records[key]) for node, records in found["nodes"].items() if key in records}
-        weights = {node: SIZES[node - FIRST] if algorithm == "scaffold" else 1 for node in kept}
+        weights = {node: SIZES[node - FIRST] for node in kept}
         reports, weight = found["counted"]
         of_all = RUN["clients"] * weight / reports
         mean = {

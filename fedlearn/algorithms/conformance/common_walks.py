@@ -78,8 +78,8 @@ def feddyn(p: Problem, wrong: str = "") -> Walk:
         ys = [changed(i, x) for i in nodes(p)]
         for i, y in enumerate(ys):
             g[i] -= alpha * (y - x)
-        h -= alpha * mean([y - x for y in ys])
-        x = mean(ys) + (mean(g) if wrong == "mixed signs" else -h / alpha)
+        h -= alpha * weighted(p, [y - x for y in ys])
+        x = weighted(p, ys) + (weighted(p, g) if wrong == "mixed signs" else -h / alpha)
         states.append(x)
     return Walk(states)
 

@@ -59,14 +59,17 @@ def fednova(f: Federation) -> Params:
 
 
 def feddyn(f: Federation, *, alpha: float) -> Params:
-    """Acar et al. 2021, algorithm 1, with steps in place of the exact minimum."""
-    x, h, g = f.start, zeros(f.start), [zeros(f.start) for _ in f.nodes]
+    """Acar et al. 2021, algorithm 1, steps in place of the exact minimum; nodes weigh as many as they have examples."""
+    x, g = f.start, [zeros(f.start) for _ in f.nodes]
+    total, weights = zeros(f.start), []
     for who in f.who:
         ys = [f.local(x, k, more=lambda y, k=k, x=x: {n: -g[k][n] + alpha * (y[n] - x[n]) for n in y}) for k in who]
         for k, y in zip(who, ys, strict=True):
             g[k] = moved(g[k], minus(y, x), -alpha)
-            h = moved(h, minus(y, x), -alpha / len(f.nodes))
-        x = moved(mean(ys, [1] * len(ys)), h, -1 / alpha)
+            total = moved(total, minus(y, x), -alpha * f.sizes[k])
+            weights.append(f.sizes[k])
+        h = moved(zeros(x), total, len(weights) / sum(weights) / len(f.nodes))
+        x = moved(mean(ys, [f.sizes[k] for k in who]), h, -1 / alpha)
     return x
 
 
