@@ -1,7 +1,8 @@
 """FedExP: the server goes beyond the mean where the nodes disagree.
 
-x += max(1, sum ||D_i||^2 / (2 M (||D||^2 + eps))) D, with the changes D_i of the M nodes that reported and their mean
-D.
+x += max(1, sum p_i ||D_i||^2 / (2 (||D||^2 + eps))) D, with the changes D_i of the nodes that reported and their mean D
+= sum p_i D_i. p_i is 1 by their number in the paper, and with ``strategy.weighting = "uniform"``; else, as in its
+authors' code, a node's share of the examples.
 
 Source: Jhunjhunwala, Wang, Joshi 2023, "FedExP: speeding up federated averaging via extrapolation"
 (arXiv:2301.09604), eq. 7 and algorithm 1.
@@ -24,7 +25,7 @@ STEP = Metric("server_step", note="of the mean change; 1 is FedAvg")
 
 
 class FedExP(ServerOptimizer):
-    """Extrapolates the mean change of the nodes, each of which weighs one, by the norms of their reports."""
+    """Extrapolates the mean change of the nodes by the norms of their reports."""
 
     laws = ("walk", "unequal steps", "momentum", "one node", "nodes alike")
     accepts = frozenset({UpdateKind.DENSE})
@@ -33,7 +34,7 @@ class FedExP(ServerOptimizer):
     metrics = (STEP,)
 
     def __init__(self, *, eps: NonNegative = 1e-3, uniform: bool = False) -> None:
-        super().__init__(server_lr=1.0, uniform=True)
+        super().__init__(server_lr=1.0, uniform=uniform)
         self.eps = eps
 
     def next_state(self, turn: Turn[MaskedSum]) -> Step:
@@ -42,8 +43,11 @@ class FedExP(ServerOptimizer):
             change_of(name, turn, self.decoder)[0] for name, array in turn.state.items() if array.dtype.kind == "f"
         ]
         square = sum(float(np.square(change, dtype=np.float64).sum()) for change in changes)
-        each = [report.norm**2 for report in turn.reports if report.fate == "reported"]
-        step = sum(each) / (2 * len(each) * (square + self.eps)) if each and square + self.eps else 1.0
+        counted = [report for report in turn.reports if report.fate == "reported"]
+        weights = [1 if self.uniform else report.num_examples for report in counted]
+        squares = sum(weight * report.norm**2 for weight, report in zip(weights, counted, strict=True))
+        below = 2 * sum(weights) * (square + self.eps)
+        step = squares / below if below else 1.0
         self.server_lr = max(1.0, step)
         return Step(super().next_state(turn).state, {STEP.name: self.server_lr})
 

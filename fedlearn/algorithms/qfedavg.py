@@ -1,7 +1,8 @@
 """q-FedAvg: nodes with a large loss count more, so that losses are more alike.
 
 With the loss F_i of node i at x on its examples, and L = 1/lr: D_i = F_i^q L (x - y_i), h_i = q F_i^(q-1) L^2
-||x - y_i||^2 + L F_i^q, x -= sum D_i / sum h_i. Nodes send x + F_i^q (y_i - x) and h_i / L. With q = 0 it is FedAvg.
+||x - y_i||^2 + L F_i^q, x -= sum p_i D_i / sum p_i h_i. Nodes send x + F_i^q (y_i - x) and h_i / L. p_i is a node's
+weight, by ``strategy.weighting``; the paper draws nodes by p_i instead. With q = 0 it is FedAvg.
 
 Source: Li et al. 2020, "Fair resource allocation in federated learning" (arXiv:1905.10497), algorithm 2 and eq. 4.
 """
@@ -29,7 +30,7 @@ LEAST = 1e-10  # added to a loss, which may be 0
 
 
 class QFedAvg(ServerOptimizer):
-    """Divides the sum of the weighed changes by the sum of the slopes; nodes count alike but for their losses."""
+    """Divides the mean of the weighed changes by the mean of the slopes."""
 
     laws = ("walk", "off")
     accepts = frozenset({UpdateKind.DENSE})
@@ -38,11 +39,11 @@ class QFedAvg(ServerOptimizer):
     learner = "qfedavg"
 
     def __init__(self, *, uniform: bool = False) -> None:
-        super().__init__(server_lr=1.0, uniform=True)
+        super().__init__(server_lr=1.0, uniform=uniform)
 
     def answers(self, state: State) -> Mapping[str, ParcelPlan]:
         """Ask every node for h_i / L."""
-        return {SLOPE: ParcelPlan({SLOPE: ArraySpec((1,), "float64")}, self.accumulator, uniform=True)}
+        return {SLOPE: ParcelPlan({SLOPE: ArraySpec((1,), "float64")}, self.accumulator, uniform=self.uniform)}
 
     def next_state(self, turn: Turn[MaskedSum]) -> Step:
         """Return x + mean(F^q (y - x)) / mean(h / L)."""

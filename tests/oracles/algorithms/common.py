@@ -96,8 +96,9 @@ def fedexp(f: Federation, *, eps: float) -> Params:
 
     def server(x, who, ys):
         changes = [minus(y, x) for y in ys]
-        delta = mean(changes, [1] * len(ys))
-        step = sum(map(square, changes)) / (2 * len(ys) * (square(delta) + eps))
+        p = [f.sizes[k] / sum(f.sizes[k] for k in who) for k in who]
+        delta = mean(changes, p)
+        step = sum(each * square(d) for each, d in zip(p, changes, strict=True)) / (2 * (square(delta) + eps))
         return moved(x, delta, max(1.0, step))
 
     return f.averaged(lambda x, k: f.local(x, k), server)
@@ -131,8 +132,8 @@ def qfedavg(f: Federation, *, q: float) -> Params:
             value = float(loss(x, *f.nodes[k])) + 1e-10
             change = {n: (x[n] - y[n]) / f.lr for n in x}
             square = sum(float((each**2).sum()) for each in change.values())
-            delta = moved(delta, change, value**q)
-            slopes += q * value ** (q - 1) * square + value**q / f.lr
+            delta = moved(delta, change, f.sizes[k] * value**q)
+            slopes += f.sizes[k] * (q * value ** (q - 1) * square + value**q / f.lr)
         return moved(x, delta, -1 / slopes)
 
     return f.averaged(lambda x, k: f.local(x, k), server)
