@@ -51,7 +51,8 @@ def _made(config: RunConfig, wanted: dict[str, str], before: bytes) -> tuple[int
     with TemporaryDirectory(prefix="fedlearn-") as place:
         folder = Path(place) / "run"
         unpack(before, folder)
-        return *outcome_of(config.model_copy(update={"out": str(folder)})), packed(folder)
+        code, text = outcome_of(config.model_copy(update={"out": str(folder)}))
+        return code, text.replace(str(folder), config.out), packed(folder)
 
 
 def packed(folder: Path) -> bytes:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedlearn.config import config_from
-from fedlearn.sweeps.machines import can_spread, packed, unpack
+from fedlearn.engine.ray_runtime.cluster import versions
+from fedlearn.sweeps.machines import _made, can_spread, packed, unpack
 
 
 def on_ray(**settings):
@@ -51,3 +52,13 @@ def test_a_machine_cannot_write_beside_the_run_folder(tmp_path, name):
     unpack(file.getvalue(), tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert not Path("/outside").exists()
+
+
+def test_the_reason_of_a_failure_names_the_folder_of_the_sweep(tmp_path):
+    damaged = tmp_path / "run"
+    damaged.mkdir()
+    (damaged / "checkpoint.json").write_bytes(b"{")
+    code, why, _ = _made(config_from({"data.dataset": "digits", "out": str(damaged)}), versions(), packed(damaged))
+    assert code
+    assert str(damaged) in why
+    assert "fedlearn-" not in why
