@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from shutil import copyfile
 
+from experiments import pages
 from experiments.algorithms.grids import ALGORITHM, CELL, SEED, Grid
 from experiments.algorithms.rows import results_and_costs
-from experiments.algorithms.spent import known_cpu_seconds
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
-from fedlearn.runs.files import write_atomically
-from fedlearn.runs.names import SUMMARY
 from fedlearn.sweeps.results import PlannedPoint
-from fedlearn.words.errors import UsageError
 
+MAKER = "experiments.algorithms.table"
 CAPTIONS = {
     "scores": "The score of each algorithm: seeds, mean with its 95 % interval, rank, and what is printed elsewhere",
     "by_round": "The score of each algorithm by round: mean over seeds, one deviation to each side",
@@ -54,46 +50,17 @@ def section_of(name: str, grid: Grid, cells: Sequence[Made], figures: Sequence[s
 
 
 def write_into(page: Path, name: str, grid: Grid, cells: Sequence[Made], figures: Sequence[str], folder: Path) -> None:
-    """Put the section of a grid into a page, in place of what the grid had there, with its figures beside the page.
-
-    Raises
-    ------
-    UsageError
-        If the page is not there.
-    """
-    begin, end = f"<!-- begin of {name}, made by experiments.algorithms.table -->\n", f"<!-- end of {name} -->\n"
-    try:
-        before, found, rest = page.read_text(encoding="utf-8").partition(begin)
-    except OSError as error:
-        raise UsageError(f"--page {page}: {error.strerror}: name a page that is there") from None
-    (page.parent / "figures").mkdir(exist_ok=True)
-    for figure in figures:
-        copyfile(folder / f"{figure}.svg", page.parent / "figures" / f"{name}-{figure}.svg")
-    section = section_of(name, grid, cells, figures, folder=f"figures/{name}-")
-    before = before if found else f"{before.rstrip()}\n\n"
-    write_atomically(page, f"{before}{begin}\n{section}\n{end}{rest.partition(end)[2]}".encode())
+    """Put the section of a grid into a page, in place of what the grid had there, with its figures beside the page."""
+    section = section_of(name, grid, cells, figures, folder=pages.figures_of(name))
+    pages.write_into(page, name, section, maker=MAKER, figures=figures, folder=folder)
 
 
 def _about(name: str, cells: Sequence[Made]) -> str:
-    runs = [run for made in cells for run in made.runs]
-    days = sorted({_day_of(run) for run in runs})
-    ended = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
-    minutes = [seconds / 60 for seconds in known_cpu_seconds(runs)]
-    took = f"A run took {min(minutes):.1f} to {max(minutes):.1f} minutes of processor time. " if minutes else ""
+    ran = pages.about(f"python -m {MAKER} {name}", [run for made in cells for run in made.runs])
     return (
-        f"`python -m experiments.algorithms.table {name}`: {len(runs)} runs that ended {ended}, on "
-        f"{' and '.join(dict.fromkeys(map(_machine_of, runs)))}. {took}Stopped at any point, the same command goes on "
-        "from the last round. ± is the standard deviation over seeds; intervals are Student's t, of the mean."
+        f"{ran} Stopped at any point, the same command goes on from the last round. ± is the standard deviation over "
+        "seeds; intervals are Student's t, of the mean."
     )
-
-
-def _machine_of(run: StoredRun) -> str:
-    get = run.environment.get
-    return f"{get('processor', 'an unknown processor')}, {get('cores', '?')} cores"
-
-
-def _day_of(run: StoredRun) -> str:
-    return datetime.fromtimestamp((run.folder / SUMMARY).stat().st_mtime, UTC).date().isoformat()
 
 
 def _of_cell(made: Made) -> str:
@@ -118,7 +85,7 @@ def _rest(name: str, grid: Grid, cells: Sequence[Made]) -> Iterator[str]:
     there = {(cell, run.summary["seed"], p.labels[ALGORITHM]) for cell, p in points for run in p.runs}
     commands = []
     for cell in grid.cells:
-        where = f'python -m experiments.algorithms.table {name} --only {CELL}="{cell}"'
+        where = f'python -m {MAKER} {name} --only {CELL}="{cell}"'
         lacking = {seed: [each for each in grid.algorithms if (cell, seed, each) not in there] for seed in grid.seeds}
         if all(len(names) == len(grid.algorithms) for names in lacking.values()):
             commands.append(where)

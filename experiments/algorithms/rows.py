@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from experiments.algorithms.grids import ALGORITHM, Grid
 from experiments.algorithms.ranks import ranks_of
-from experiments.algorithms.spent import commit_of, cpu_seconds, until
+from experiments.algorithms.spent import cpu_seconds, until
 from experiments.intervals import Interval
+from experiments.pages import commit_of
 from fedlearn.report.gains import compared
 from fedlearn.report.numbers import MeanSd, count, count_spread, number
 from fedlearn.report.stored import StoredRun

@@ -1,10 +1,11 @@
-"""What an algorithm has cost: rounds and bytes until it has reached a score, processor time; the commit that ran it."""
+"""What an algorithm has cost: rounds and bytes until it has reached a score, processor time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
 
+from experiments.pages import known_cpu_seconds
 from fedlearn.report.numbers import MeanSd
 from fedlearn.report.stored import StoredRun
 
@@ -40,22 +41,7 @@ def _to(reached: Sequence[tuple[float, float]], place: int, count: int) -> str |
     return f"{mean:.1f}" + ("" if len(reached) == count else f" ({len(reached)} of {count})")
 
 
-def known_cpu_seconds(runs: Sequence[StoredRun]) -> list[float]:
-    """Return the processor time of each run of which it is known, over all cores."""
-    return [float(seconds) for run in runs if (seconds := run.summary.get("cpu_seconds")) is not None]
-
-
 def cpu_seconds(runs: Sequence[StoredRun]) -> MeanSd | None:
     """Return the mean processor time of the runs of which it is known; None if it is known of none."""
     known = known_cpu_seconds(runs)
     return MeanSd.of(known) if known else None
-
-
-def commit_of(runs: Sequence[StoredRun]) -> str:
-    """Return the first letters of the commits that made the runs, with a + where the clone had changes."""
-    return ", ".join(dict.fromkeys(map(_commit, runs)))
-
-
-def _commit(run: StoredRun) -> str:
-    text = str(run.environment.get("fedlearn_commit") or "-")
-    return text[:8] + ("+" if len(text) > 40 else "")

@@ -18,7 +18,6 @@ from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.axes import log_axis_of
 from fedlearn.report.charts.plots import PALETTE, drawn, log_axis
-from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint, points_of
@@ -46,7 +45,9 @@ def draw(results: Results, folder: Path) -> None:
     plain = next((point for point in points if point.labels[CHAINS] == PLAIN), None)
     caption = "Accuracy after the last round; bytes: times fewer than plain; instructions that brought an anchor; "
     caption += "error of the state on its way down, least and largest of all rounds"
-    table = Table.of_texts("table", caption, HEADS, [_row(point, plain) for point in points], words=1)
+    lost = figures.minus_plain(points, CHAINS, PLAIN)
+    rows = [_row(point, less, plain) for point, less in zip(points, lost, strict=True)]
+    table = Table.of_texts("table", caption, HEADS, rows, words=1)
     table.show()
     write_atomically(folder / "table.md", table.as_markdown().encode())
 
@@ -55,7 +56,7 @@ def _bytes(point: PlannedPoint) -> float:
     return point.over_seeds("bytes_down").mean + point.over_seeds("bytes_up").mean
 
 
-def _row(point: PlannedPoint, plain: PlannedPoint | None) -> list[str]:
+def _row(point: PlannedPoint, less: str, plain: PlannedPoint | None) -> list[str]:
     rows = [row for run in point.runs for row in run.rounds]
     sent, asked = (sum(row.get(name) or 0 for row in rows) for name in (ANCHORS_SENT.name, "cohort"))
     errors = [error for row in rows if (error := row.get(DOWNLINK_ERROR.name)) is not None]
@@ -63,7 +64,7 @@ def _row(point: PlannedPoint, plain: PlannedPoint | None) -> list[str]:
         point.labels[CHAINS],
         str(len(point.runs)),
         figures.with_deviation(point.over_seeds(ACCURACY.name)),
-        _difference(point, plain),
+        less,
         *(_times(point, plain, names) for names in (["bytes_down"], ["bytes_up"], ["bytes_down", "bytes_up"])),
         f"{sent / asked:.3f}" if errors else "",
         f"{np.min(errors):.3f} to {np.max(errors):.3f}" if errors else "",
@@ -76,13 +77,6 @@ def _times(point: PlannedPoint, plain: PlannedPoint | None, names: Sequence[str]
         return ""
     both = [sum(each.over_seeds(name).mean for name in names) for each in (plain, point)]
     return f"{both[0] / both[1]:.1f}"
-
-
-def _difference(point: PlannedPoint, plain: PlannedPoint | None) -> str:
-    """Return mean and deviation of the difference to the plain run of the same seed."""
-    theirs = {} if plain is None else {run.summary["seed"]: run.summary[ACCURACY.name] for run in plain.runs}
-    pairs = [run.summary[ACCURACY.name] - theirs[seed] for run in point.runs if (seed := run.summary["seed"]) in theirs]
-    return figures.with_deviation(MeanSd.of(pairs), sign="+") if pairs else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

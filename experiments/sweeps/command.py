@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from experiments import pages
 from experiments.ending import exit_codes
 from fedlearn.config import flat_from_assignments
 from fedlearn.sweeps.plan import Plan
@@ -42,8 +43,24 @@ def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str]
         results = _ended(plan, folder) if options.draw else run_sweep(plan, folder, wanted=wanted)
         if any(result.completed for result in results):
             draw(results, folder)
+            if options.page is not None:
+                _write_into(options.page, name, plan, results, folder)
         print(f"results in {os.path.relpath(folder)}, {minutes_of(results):.1f} minutes of running")
         refuse_failures(results)
+
+
+def _write_into(page: Path, name: str, plan: Plan, results: Results, folder: Path) -> None:
+    """Put the section of a sweep into a page: when and where its runs were made, its figures and its tables."""
+    maker = f"experiments.sweeps.{name}"
+    runs, planned = [result.stored for result in results if result.completed], len(list(plan.runs()))
+    said = f"Commits: {pages.commit_of(runs)}. ± is the standard deviation over seeds."
+    figures, tables = (sorted(path.stem for path in folder.glob(f"*.{end}")) for end in ("svg", "md"))
+    drawn = [f"![{each.replace('_', ' ').capitalize()}]({pages.figures_of(name)}{each}.svg)" for each in figures]
+    texts = [(folder / f"{each}.md").read_text(encoding="utf-8").rstrip() for each in tables]
+    section = "\n\n".join(
+        [f"## {plan.title}", f"{pages.about(f'python -m {maker}', runs, planned)} {said}", *drawn, *texts]
+    )
+    pages.write_into(page, name, f"{section}\n", maker=maker, figures=figures, folder=folder)
 
 
 def _ended(plan: Plan, folder: Path) -> Results:
@@ -77,5 +94,6 @@ def _parser_of(name: str, text: str | None) -> argparse.ArgumentParser:
         "--only", action="append", default=[], metavar="AXIS=LABEL", help="run these points now; may be repeated"
     )
     parser.add_argument("--draw", action="store_true", help="run nothing; draw what has ended, anywhere")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="put figures and table into a page, too")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, of all runs")
     return parser

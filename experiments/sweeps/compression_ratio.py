@@ -33,7 +33,12 @@ def draw(results: Results, folder: Path) -> None:
         log_axis(panel, log_axis_of(panel.dataLim.intervalx).ticks)
         panel.set(title="by what was sent", xlabel="MB uploaded by all nodes", ylabel="test accuracy")
         looks.legend(panel, "share sent")
-    figures.write_table(list(points.values()), folder, caption="Accuracy after the last round, by keep ratio")
+    figures.write_table(
+        list(points.values()),
+        folder,
+        caption="Accuracy after the last round, by keep ratio",
+        plain=("keep_ratio", PLAIN),
+    )
 
 
 def _by_round(points: Mapping[str, PlannedPoint], styles: Mapping[str, dict[str, Any]], folder: Path) -> None:

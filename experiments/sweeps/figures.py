@@ -87,16 +87,23 @@ def grouped(points: Iterable[PlannedPoint], axis: str) -> dict[str, list[Planned
 
 
 def write_table(
-    points: Sequence[PlannedPoint], folder: Path, *, caption: str, more: Mapping[str, Sequence[str]] | None = None
+    points: Sequence[PlannedPoint],
+    folder: Path,
+    *,
+    caption: str,
+    plain: tuple[str, str],
+    more: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Print a table with a row a point; write it as Markdown and LaTeX.
 
     Parameters
     ----------
+    plain
+        An axis and its label of the runs with which the others are compared, seed by seed.
     more
-        Further columns after the accuracy.
+        Further columns after the accuracy and the difference.
     """
-    axes, more = list(points[0].labels), more or {}
+    axes, more = list(points[0].labels), {"minus plain": minus_plain(points, *plain), **(more or {})}
     heads = [name.replace("_", " ") for name in (*axes, "seeds", "accuracy", *more, "MB up", "ratio")]
     rows = [
         [
@@ -113,6 +120,30 @@ def write_table(
     table.show()
     write_atomically(folder / "table.md", table.as_markdown().encode())
     write_atomically(folder / "table.tex", table.as_latex(caption).encode())
+
+
+def minus_plain(points: Sequence[PlannedPoint], axis: str, label: str) -> list[str]:
+    """Return for each point mean and deviation of its accuracy minus that of the plain run with the same seed.
+
+    Plain runs have `label` on `axis`, and the same labels on all others. Where there is none the text is empty.
+    """
+    plain = {
+        _others(point, axis): {run.summary["seed"]: run.summary["accuracy"] for run in point.runs}
+        for point in points
+        if point.labels[axis] == label
+    }
+    texts = []
+    for point in points:
+        theirs = plain.get(_others(point, axis), {})
+        runs = () if point.labels[axis] == label else point.runs
+        found = [run.summary["accuracy"] - theirs[seed] for run in runs if (seed := run.summary["seed"]) in theirs]
+        texts.append(with_deviation(MeanSd.of(found), sign="+") if found else "")
+    return texts
+
+
+def _others(point: PlannedPoint, axis: str) -> tuple[str, ...]:
+    """Return the labels of a point on all axes but one."""
+    return tuple(label for name, label in point.labels.items() if name != axis)
 
 
 def with_deviation(spread: MeanSd, *, sign: str = "", places: int = 4) -> str:

@@ -33,7 +33,7 @@ def draw(results: Results, folder: Path) -> None:
     front = front_of(places, lower_is_better=False)
     _frontier(points, places, front, folder)
     caption = "Accuracy after the last round, by codec"
-    figures.write_table(points, folder, caption=caption, more=_columns(points, front))
+    figures.write_table(points, folder, caption=caption, plain=("codec", PLAIN), more=_columns(points, front))
 
 
 def _frontier(
@@ -61,25 +61,16 @@ def _megabytes(point: PlannedPoint) -> float:
 
 
 def _columns(points: Sequence[PlannedPoint], front: Sequence[bool]) -> dict[str, list[str]]:
-    """Return the further columns of the table: the loss by compression in accuracy and in rounds."""
+    """Return the further columns of the table: the loss by compression in rounds, and who is on the front."""
     plain = next((point for point in points if point.labels["codec"] == PLAIN), None)
     on_front = ["yes" if best else "" for best in front]
     if plain is None:
         return {"on front": on_front}
     goal = NEARLY * plain.over_seeds("accuracy").mean
     return {
-        "minus plain": [_difference(point, plain) for point in points],
         f"rounds to {goal:.3f}": [_rounds_to(goal, point) for point in points],
         "on front": on_front,
     }
-
-
-def _difference(point: PlannedPoint, plain: PlannedPoint) -> str:
-    """Return mean and deviation of the difference to the plain run of the same seed."""
-    accuracy = {run.summary["seed"]: run.summary["accuracy"] for run in plain.runs}
-    seeds = [(run, run.summary["seed"]) for run in point.runs]
-    pairs = [run.summary["accuracy"] - accuracy[seed] for run, seed in seeds if seed in accuracy]
-    return figures.with_deviation(MeanSd.of(pairs), sign="+") if pairs else ""
 
 
 def _rounds_to(goal: float, point: PlannedPoint) -> str:

@@ -22,7 +22,9 @@ def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over rounds, a panel for each kind of nodes; write the table."""
     points = points_of(results)
     figures.by_round(folder, "accuracy_by_round", points, panels="nodes", lines="sent", ordered=False)
-    figures.write_table(points, folder, caption="Accuracy after the last round, by what was dropped")
+    figures.write_table(
+        points, folder, caption="Accuracy after the last round, by what was dropped", plain=("sent", "everything")
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

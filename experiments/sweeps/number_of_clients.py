@@ -30,7 +30,9 @@ def draw(results: Results, folder: Path) -> None:
         log_axis(panel, [_clients(point) for point in points])
         panel.set(title="after the last round", xlabel="clients, all in every round", ylabel="test accuracy")
         looks.legend(panel, "sent")
-    figures.write_table(points, folder, caption="Accuracy after the last round, by number of clients")
+    figures.write_table(
+        points, folder, caption="Accuracy after the last round, by number of clients", plain=("sent", "all")
+    )
 
 
 def _clients(point: PlannedPoint) -> int:

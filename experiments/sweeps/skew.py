@@ -33,7 +33,9 @@ def draw(results: Results, folder: Path) -> None:
         panel.set_xticks(range(len(partitions)), partitions)
         panel.set(title="after the last round", xlabel="labels of the nodes", ylabel="test accuracy")
         looks.legend(panel, "codec")
-    figures.write_table(points, folder, caption="Accuracy after the last round, by skew and codec")
+    figures.write_table(
+        points, folder, caption="Accuracy after the last round, by skew and codec", plain=(CODEC, "identity")
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
