@@ -44,14 +44,14 @@ def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str]
         if any(result.completed for result in results):
             draw(results, folder)
             if options.page is not None:
-                _write_into(options.page, name, plan, results, folder)
+                _write_into(options.page, name + " --quick" * options.quick, plan, results, folder)
         print(f"results in {os.path.relpath(folder)}, {minutes_of(results):.1f} minutes of running")
         refuse_failures(results)
 
 
-def _write_into(page: Path, name: str, plan: Plan, results: Results, folder: Path) -> None:
+def _write_into(page: Path, command: str, plan: Plan, results: Results, folder: Path) -> None:
     """Put the section of a sweep into a page: when and where its runs were made, its figures and its tables."""
-    maker = f"experiments.sweeps.{name}"
+    name, maker = command.replace(" --", "-"), f"experiments.sweeps.{command}"
     runs, planned = [result.stored for result in results if result.completed], len(list(plan.runs()))
     said = f"Commits: {pages.commit_of(runs)}. ± is the standard deviation over seeds."
     figures, tables = (sorted(path.stem for path in folder.glob(f"*.{end}")) for end in ("svg", "md"))
