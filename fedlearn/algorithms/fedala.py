@@ -60,7 +60,8 @@ class FedALASGD(SGD):
         return fit
 
     def _between(self, state: State, task: LocalTask) -> State:
-        """Learn W, and return v + (x - v) W."""
+        """Learn W, and return v + (x - v) W; in evaluation mode, so that nothing depends on what ran before."""
+        self.model.module.eval()
         own, kept = task.memory.arrays[OWN], task.memory.arrays.get(WEIGHTS, {})
         layer = last_layer(self.model.module) + "."
         learned = [n for n in self.model.names if n.startswith(layer)]

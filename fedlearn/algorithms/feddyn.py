@@ -53,7 +53,7 @@ class FedDyn(ServerOptimizer):
     def direction(self, name: str, change: Float64, sent: Array) -> Float64:
         """Return the mean change plus H."""
         share = np.broadcast_to(self._shares.get(name, np.zeros(1)), (change.size,)).reshape(change.shape)
-        return change + self.move(f"drift/{name}", share * change, decay=self._scale, gain=1.0, sent=np.True_)
+        return change + self.move(f"drift/{name}", share * change, decay=self._scale, gain=1.0, sent=np.array(True))
 
 
 class FedDynSGD(SGD):

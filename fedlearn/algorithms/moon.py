@@ -64,7 +64,7 @@ class MoonSGD(SGD):
             {n: torch.from_numpy(np.array(a)).to(self.model.device) for n, a in each.items()} for each in others
         ]
         layer = self.model.module.get_submodule(last_layer(self.model.module))
-        hook = layer.register_forward_pre_hook(self._see)
+        hook = layer.register_forward_pre_hook(lambda _, inputs: self._see(inputs))  # a method would be copied with it
         try:
             fit = super().fit(state, task)
         finally:
@@ -72,7 +72,7 @@ class MoonSGD(SGD):
         task.memory.arrays[PREVIOUS] = {name: array.copy() for name, array in fit.arrays.items()}
         return fit
 
-    def _see(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    def _see(self, inputs: tuple[Tensor, ...]) -> None:
         self._seen = inputs[0].flatten(1)
 
     def loss(self, inputs: Tensor, targets: Tensor, task: LocalTask) -> Tensor:
@@ -81,10 +81,12 @@ class MoonSGD(SGD):
         z, module = self._seen, self.model.module
         if not self.mu:
             return loss
+        is_training = module.training  # it is not, where a node has one example alone
         module.eval()
         with torch.no_grad():
             z_global, z_previous = [self._seen_by(module, each, inputs) for each in self._others]
-        self.model.train()
+        if is_training:
+            self.model.train()
         return loss + self.mu * contrast(z, z_global, z_previous, self.temperature)
 
     def _seen_by(self, module: nn.Module, state: dict[str, Tensor], inputs: Tensor) -> Tensor:

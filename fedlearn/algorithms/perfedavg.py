@@ -1,8 +1,8 @@
 """Per-FedAvg, first order: nodes learn a common model from which one step of their own leads far.
 
 A step takes w = y - alpha g(y; B) on the first half of a batch, and y -= lr g(w; B') on its second half. A node is
-measured after a step of its own on its first batch of the round (``evaluation.nodes``). With alpha = 0 a node takes
-plain steps on half of each batch.
+measured after a step of its own on its first batch of the round (``evaluation.nodes``). A batch whose halves are too
+small for a step is used whole, twice. With alpha = 0 a node takes plain steps on half of each batch.
 
 Source: Fallah, Mokhtari, Ozdaglar 2020, "Personalized federated learning: a meta-learning approach" (arXiv:2002.07948),
 algorithm 1, without the Hessian (section 5, "FO").
@@ -66,11 +66,13 @@ class PerFedAvgSGD(SGD):
         """Return the function that takes a step, and returns the loss of the first half before it."""
         parameters: list[Tensor] = list(self.model.parameters)
         change = self.change_for(parameters, task)
+        least = 1 if self.model.takes_one(task.train) else 2
 
         def step(inputs: Tensor, targets: Tensor) -> Tensor:
             before, half = [parameter.detach().clone() for parameter in parameters], (len(targets) + 1) // 2
-            loss = self._ahead(inputs[:half], targets[:half], task)
-            second = slice(half, None) if len(targets) > 1 else slice(None)
+            is_cut = len(targets) - half >= least
+            first, second = (slice(half), slice(half, None)) if is_cut else (slice(None), slice(None))
+            loss = self._ahead(inputs[first], targets[first], task)
             ahead = self.loss(inputs[second], targets[second], task)
             gradients = list(torch.autograd.grad(ahead, parameters, materialize_grads=True))
             with torch.no_grad():

@@ -13,6 +13,7 @@ from fedlearn.models.presets import settings_from
 from fedlearn.plugins import ALGORITHMS
 from tests.algorithms import on_digits
 from tests.faults.mutants import ROOT
+from tests.oracles.algorithms.federation import Normed, load_odd
 from tests.oracles.algorithms.runs import (
     BY_THEMSELVES,
     BYTES,
@@ -60,6 +61,17 @@ def test_it_makes_the_same_bytes_inline_by_two_workers_and_after_a_kill(name, tw
     assert inline.sha256 == resumed.sha256 == two.sha256
     if name != "central":
         assert inline.nodes.equals(two.nodes)
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"central"}))
+def test_it_takes_normalized_nodes_of_any_size_whatever_ran_before(name, tmp_path):
+    odd = {
+        "data.dataset": f"{load_odd.__module__}:load_odd", "model.name": f"{Normed.__module__}:Normed",
+        "training.batch_size": 10, "training.local_epochs": 1, "rounds.total": 3,
+    }  # fmt: skip
+    measured = made(tmp_path / "measured", name, odd)
+    not_measured = made(tmp_path / "not", name, {**odd, "evaluation.nodes": 0})
+    assert measured.sha256 == not_measured.sha256
 
 
 ON_RAY = """

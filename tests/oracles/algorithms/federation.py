@@ -31,6 +31,15 @@ def load(data_dir, *, alike: bool = False):
     return from_arrays(X, y, X, y, groups=nodes, groups_test=nodes, name="federation", classes=CLASSES, mean=0, std=1)
 
 
+def load_odd(data_dir):
+    """Return examples of which nodes have 1, 12, 39 and 20: in batches of ten one and two are left over."""
+    rng = np.random.default_rng(5)
+    nodes = np.repeat(np.arange(4), (1, 12, 39, 20))
+    y = rng.integers(0, CLASSES, len(nodes))
+    X = rng.normal(size=(len(y), FEATURES)) + 0.5 * y[:, None]
+    return from_arrays(X, y, X, y, groups=nodes, groups_test=nodes, name="odd", classes=CLASSES, mean=0, std=1)
+
+
 class Net(nn.Module):
     def __init__(self, spec=None):
         super().__init__()
