@@ -38,10 +38,6 @@ class FedLCSGD(OfLogits):
         super().__init__(model, config, **options)
         self.tau = tau
 
-    def change_of(self, counts: Tensor) -> Tensor:
-        """Return what each logit is lowered by; infinity for a class that the node does not have."""
-        return torch.where(counts > 0, self.tau * counts.clamp(min=1) ** -0.25, torch.inf)
-
-    def changed(self, logits: Tensor) -> Tensor:
-        """Return the lowered logits."""
-        return logits - self.changed_by
+    def changed(self, logits: Tensor, counts: Tensor) -> Tensor:
+        """Return the lowered logits: minus infinity for a class that the node does not have."""
+        return logits - torch.where(counts > 0, self.tau * counts.clamp(min=1) ** -0.25, torch.inf)

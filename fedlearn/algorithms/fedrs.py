@@ -36,10 +36,6 @@ class FedRSSGD(OfLogits):
         super().__init__(model, config, **options)
         self.alpha = alpha
 
-    def change_of(self, counts: Tensor) -> Tensor:
-        """Return the factors: 1 for classes that the node has, else alpha."""
-        return torch.where(counts > 0, 1.0, self.alpha)
-
-    def changed(self, logits: Tensor) -> Tensor:
-        """Return the scaled logits."""
-        return logits * self.changed_by
+    def changed(self, logits: Tensor, counts: Tensor) -> Tensor:
+        """Return the logits, those of classes that the node does not have times alpha."""
+        return logits * torch.where(counts > 0, 1.0, self.alpha)

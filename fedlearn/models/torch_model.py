@@ -194,8 +194,11 @@ class TorchModel:
 
     def outputs(self, inputs: Tensor) -> Any:
         """Return the module's outputs for a batch; a tensor is float32, whatever ``training.precision`` says."""
-        named = {} if self.padding is None else {MASK: mask_of(inputs, self.padding)}
-        return outputs_in(self.precision, self.module, inputs, self._rounded, named)
+        return outputs_in(self.precision, self.module, inputs, self._rounded, self.named(inputs))
+
+    def named(self, inputs: Tensor) -> dict[str, Tensor]:
+        """Return what the module gets by keyword beside a batch: the mask of what is no padding, if it takes one."""
+        return {} if self.padding is None else {MASK: mask_of(inputs, self.padding)}
 
     def train(self) -> None:
         """Put the module into training mode, unless it is in it: a module is slow to set attributes."""

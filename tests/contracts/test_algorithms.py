@@ -13,7 +13,7 @@ from fedlearn.models.presets import settings_from
 from fedlearn.plugins import ALGORITHMS
 from tests.algorithms import on_digits
 from tests.faults.mutants import ROOT
-from tests.oracles.algorithms.federation import Normed, load_odd
+from tests.oracles.algorithms.federation import Normed, Places, load_odd, load_places
 from tests.oracles.algorithms.runs import (
     BY_THEMSELVES,
     BYTES,
@@ -72,6 +72,16 @@ def test_it_takes_normalized_nodes_of_any_size_whatever_ran_before(name, tmp_pat
     measured = made(tmp_path / "measured", name, odd)
     not_measured = made(tmp_path / "not", name, {**odd, "evaluation.nodes": 0})
     assert measured.sha256 == not_measured.sha256
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"central"}))
+def test_it_takes_labels_at_several_places(name, tmp_path):
+    places = {
+        "data.dataset": f"{load_places.__module__}:load_places", "model.name": f"{Places.__module__}:Places",
+        "rounds.total": 3,
+    }  # fmt: skip
+    run = made(tmp_path / "run", name, places)
+    assert run.history["train_loss"].iloc[-1] < run.history["train_loss"].iloc[0]
 
 
 ON_RAY = """

@@ -57,7 +57,7 @@ class Classification(Objective):
         if self.own_loss is not None:
             takes_logits = is_one_of(CROSS_ENTROPIES, self.own_loss)
             return self.own_loss(named_logits(outputs) if takes_logits else outputs, targets)
-        return functional.cross_entropy(*self._flat(named_logits(outputs), targets))
+        return functional.cross_entropy(*self.flat(named_logits(outputs), targets))
 
     def measure(self, outputs: Any, targets: Tensor) -> dict[str, float]:
         """Return the sums of loss and right answers; of an example with several labels, their means count."""
@@ -66,14 +66,14 @@ class Classification(Objective):
         if logits is None:
             return own
         labels_each = targets.numel() // len(targets)
-        logits, labels = self._flat(logits, targets)
+        logits, labels = self.flat(logits, targets)
         loss = own or {LOSS.name: functional.cross_entropy(logits, labels, reduction="sum").item() / labels_each}
         return {**loss, ACCURACY.name: int((logits.argmax(1) == labels).sum()) / labels_each}
 
     def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
         """Return classes and probabilities of all examples and places; None where the outputs are no logits."""
         logits = self._logits(outputs, targets)
-        return None if logits is None else of_classes(*self._flat(logits, targets), self.spec.classes)
+        return None if logits is None else of_classes(*self.flat(logits, targets), self.spec.classes)
 
     def confusion(self, outputs: Any, targets: Tensor) -> NDArray[np.int64] | None:
         """Return the confusion matrix; None for tokens, and where an example does not have exactly one label."""
@@ -91,8 +91,14 @@ class Classification(Objective):
         fits = isinstance(logits, Tensor) and class_axes(logits.shape, targets.shape, self.spec.classes)
         return logits if fits else None
 
-    def _flat(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits (n, K) and labels (n,): each place of an example counts as an example."""
+    def flat(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits (n, K) and labels (n,): each place of an example counts as an example.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not say on which axis the classes stand.
+        """
         if targets.ndim == 1:
             return logits, targets
         axes = class_axes(logits.shape, targets.shape, self.spec.classes)

@@ -40,6 +40,13 @@ def load_odd(data_dir):
     return from_arrays(X, y, X, y, groups=nodes, groups_test=nodes, name="odd", classes=CLASSES, mean=0, std=1)
 
 
+def load_places(data_dir):
+    """Return examples with a label at each of two places."""
+    X, y, nodes = examples()
+    both = np.stack([y, y[::-1]], axis=1)
+    return from_arrays(X, both, X, both, groups=nodes, groups_test=nodes, name="places", classes=CLASSES, mean=0, std=1)
+
+
 class Net(nn.Module):
     def __init__(self, spec=None):
         super().__init__()
@@ -48,6 +55,18 @@ class Net(nn.Module):
 
     def forward(self, inputs):
         return self.head(torch.tanh(self.body(inputs.double())))
+
+
+class Places(Net):
+    """Has one logit more than there are classes, at each of two places."""
+
+    def __init__(self, spec=None):
+        super().__init__()
+        self.norm = nn.LayerNorm(5, dtype=torch.float64)
+        self.head = nn.Linear(5, 2 * (CLASSES + 1), dtype=torch.float64)
+
+    def forward(self, inputs):
+        return self.head(torch.tanh(self.norm(self.body(inputs.double())))).reshape(-1, CLASSES + 1, 2)
 
 
 class Normed(Net):

@@ -40,6 +40,7 @@ def checked(name, further=()):
         ("fedbn", {}, "no layer of normalization"),
         ("fedper", {"training.personal": ""}, "strategy 'fedper' is nothing without it"),
         ("fedrs", {"data.dataset": "diabetes", "model.name": "linear"}, "these data have none"),
+        ("fedlc", {"model.loss": "torch.nn:BCEWithLogitsLoss"}, "model.loss is of others"),
     ],
 )
 def test_it_is_refused_with_what_it_is_not_defined_for(name, further, said):
