@@ -15,7 +15,7 @@ from pydantic import Field
 from fedlearn.config.fields import Positive
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.errors import SettingError
-from fedlearn.words.state import Array, Sends, UpdateKind, changed_by, difference
+from fedlearn.words.state import Array, Sends, UpdateKind, changed_by, difference, is_running
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.masked_mean import Float64, MaskedSum
 from strategies.spatial import spatial_factor
@@ -119,14 +119,15 @@ class ServerOptimizer(RoundStrategy[MaskedSum]):
         self.moments: dict[str, Float64] = {}
 
     def next_state(self, turn: Turn[MaskedSum]) -> Step:
-        """Return the state one optimizer step on; float parameters only, others are averaged."""
+        """Return the state one optimizer step on; whole numbers and running statistics are averaged."""
         after = {}
         for name, array in turn.state.items():
             change, sent = change_of(name, turn, self.decoder)
             if array.dtype.kind != "f":
                 after[name] = np.asarray(changed_by(array, change))
                 continue
-            step = self.server_lr * self.direction(name, change.astype(np.float64), sent)
+            wide = change.astype(np.float64)
+            step = wide if is_running(name) else self.server_lr * self.direction(name, wide, sent)
             after[name] = np.where(sent, array + step, array).astype(array.dtype)
         return Step(after)
 

@@ -2,7 +2,8 @@
 
 x += max(1, sum p_i ||D_i||^2 / (2 (||D||^2 + eps))) D, with the changes D_i of the nodes that reported and their mean D
 = sum p_i D_i. p_i is 1 by their number in the paper, and with ``strategy.weighting = "uniform"``; else, as in its
-authors' code, a node's share of the examples.
+authors' code, a node's share of the examples. Norms are of whole reports: running statistics of normalization count
+in them, as in D, and are averaged.
 
 Source: Jhunjhunwala, Wang, Joshi 2023, "FedExP: speeding up federated averaging via extrapolation"
 (arXiv:2301.09604), eq. 7 and algorithm 1.

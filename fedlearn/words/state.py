@@ -48,6 +48,19 @@ NEVER_NEGATIVE = ("running_var", "num_batches_tracked")
 """Names, after the last dot, of parameters that are never negative: those of torch's normalization layers."""
 
 
+RUNNING = ("running_mean", "running_var")
+"""Names, after the last dot, of statistics that torch's normalization layers keep of their inputs."""
+
+
+def is_running(name: str) -> bool:
+    """Return whether an array holds running statistics, by its name: no step changes them, and means alone fit them.
+
+    >>> is_running("body.1.running_mean"), is_running("body.1.weight")
+    (True, False)
+    """
+    return name.rpartition(".")[2] in RUNNING
+
+
 def is_never_negative(name: str) -> bool:
     """Return whether the entries of a parameter are never negative, by its name.
 

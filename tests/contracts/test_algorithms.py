@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import fedlearn
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.models.presets import settings_from
 from fedlearn.plugins import ALGORITHMS
+from fedlearn.words.state import is_running
 from tests.algorithms import on_digits
 from tests.faults.mutants import ROOT
 from tests.oracles.algorithms.federation import Normed, Places, load_odd, load_places
@@ -28,6 +30,10 @@ from tests.oracles.algorithms.runs import (
     start_of,
 )
 
+ODD = {
+    "data.dataset": f"{load_odd.__module__}:load_odd", "model.name": f"{Normed.__module__}:Normed",
+    "training.batch_size": 10, "training.local_epochs": 1, "rounds.total": 3,
+}  # fmt: skip
 QUICK = ("scaffold", "feddyn", "fedala")  # of memories of nodes and strategies, and parcels
 SEVERAL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in NAMES]
 
@@ -65,13 +71,21 @@ def test_it_makes_the_same_bytes_inline_by_two_workers_and_after_a_kill(name, tw
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"central"}))
 def test_it_takes_normalized_nodes_of_any_size_whatever_ran_before(name, tmp_path):
-    odd = {
-        "data.dataset": f"{load_odd.__module__}:load_odd", "model.name": f"{Normed.__module__}:Normed",
-        "training.batch_size": 10, "training.local_epochs": 1, "rounds.total": 3,
-    }  # fmt: skip
-    measured = made(tmp_path / "measured", name, odd)
-    not_measured = made(tmp_path / "not", name, {**odd, "evaluation.nodes": 0})
+    measured = made(tmp_path / "measured", name, ODD)
+    not_measured = made(tmp_path / "not", name, {**ODD, "evaluation.nodes": 0})
     assert measured.sha256 == not_measured.sha256
+
+
+@pytest.mark.parametrize("name", ["fedadam", "fedyogi", "fedadagrad", "qfedavg", "fednova"])
+@pytest.mark.parametrize("send", ["weights", "update"])
+def test_running_statistics_are_those_of_fedavg_after_the_first_round(name, send, tmp_path):
+    once = {**ODD, "rounds.total": 1, "evaluation.nodes": 0, "compression.send": send}
+    plain, run = (made(tmp_path / each, each, once) for each in ("fedavg", name))
+    running = [each for each in plain.state if is_running(each)]
+    assert len(running) == 2
+    for each in running:
+        np.testing.assert_allclose(run.state[each], plain.state[each], rtol=1e-12)
+    assert not np.allclose(run.state["body.weight"], plain.state["body.weight"])
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"central"}))
