@@ -7,6 +7,9 @@ arrays ─ sparsifier ─> sent entries ─ joined by dtype ─> vector ─ tran
 The sent entries of all parameters of one floating dtype, in the order of names, become one vector, so that a payload
 has few arrays and no header for each parameter. Integer parameters are neither transformed nor quantized. A part
 travels as ``dtype/part``: ``float32/codes``.
+
+Running statistics of normalization go whole and as they are, joined by dtype: few, and in other units than weights,
+they would put their own error into every weight of a rotated vector.
 """
 
 from __future__ import annotations
@@ -21,10 +24,22 @@ from fedlearn.compression.base import Payload, check_dtype, check_names
 from fedlearn.compression.stages import Entropy, Lengths, Part, Quantizer, Sparsifier, Transform
 from fedlearn.words.errors import Refused
 from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State, Update, UpdateKind, layout_of
+from fedlearn.words.state import (
+    Array,
+    ArraySpec,
+    Entries,
+    Layout,
+    Positions,
+    State,
+    Update,
+    UpdateKind,
+    is_running,
+    layout_of,
+)
 
 T = TypeVar("T")
 Chosen = Mapping[str, Positions | None]
+STATISTICS = "statistics"  # the part that holds all running statistics of a dtype
 
 
 class Everything:
@@ -102,8 +117,11 @@ class Chain:
 
     def encode(self, arrays: State, *, seed: int) -> Payload:
         """Return the payload: the parts of every dtype."""
-        chosen, extra = self._sparsifier.choose(arrays, seed=seed)
+        running = _running(layout_of(arrays))
+        chosen, extra = self._sparsifier.choose(_without_running(arrays), seed=seed)
         payload = dict(extra)
+        for dtype, names in running.items():
+            payload[_name(dtype, STATISTICS)] = np.concatenate([arrays[name].reshape(-1) for name in names])
         for dtype, lengths in _lengths(layout_of(arrays), chosen).items():
             sent = [_sent(arrays[name], chosen[name]) for name in lengths]
             vector = np.concatenate(sent) if sent else np.zeros(0, dtype)
@@ -113,15 +131,21 @@ class Chain:
     @np.errstate(over="ignore", invalid="ignore")  # the gate refuses infinity
     def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
         """Return the sent entries with their positions, by parameter."""
-        own = self._sparsifier.parts(layout)
+        running, rest = _running(layout), _without_running(layout)
+        sizes = {dtype: [layout[name].size for name in names] for dtype, names in running.items()}
+        whole = {_name(dtype, STATISTICS): Part(dtype, sum(mine)) for dtype, mine in sizes.items()}
+        own = {**self._sparsifier.parts(rest), **whole}
         found = self._checked({name: payload[name] for name in own if name in payload}, own)
-        chosen = self._sparsifier.chosen(found, layout=layout, seed=seed)
+        chosen = self._sparsifier.chosen(found, layout=rest, seed=seed)
         lengths = _lengths(layout, chosen)
         parts = [self._parts(dtype, _segments(mine)) for dtype, mine in lengths.items()]
         expected = {name: part for each in parts for name, part in each.items()}
         check_names(payload, expected={**own, **expected})
         arrays = self._checked({name: payload[name] for name in expected}, expected)
         update: dict[str, Entries] = {}
+        for dtype, names in running.items():
+            separate = np.split(found[_name(dtype, STATISTICS)], np.cumsum(sizes[dtype])[:-1])
+            update |= {name: Entries(values) for name, values in zip(names, separate, strict=True)}
         for dtype, mine in lengths.items():
             vector = self._restored(dtype, arrays, _segments(mine), seed)
             starts = np.cumsum(list(mine.values()))[:-1]
@@ -174,6 +198,18 @@ class Chain:
                 raise Refused("wrong-shape", f"{name} has shape {shape}, expected ({part.length},)")
             check_dtype(name, payload[name], expected=part.dtype)
         return payload
+
+
+def _running(layout: Layout) -> dict[str, list[str]]:
+    """Return the names of running statistics, sorted, by dtype."""
+    names: dict[str, list[str]] = {}
+    for name in sorted(filter(is_running, layout)):
+        names.setdefault(layout[name].dtype, []).append(name)
+    return names
+
+
+def _without_running(arrays: Mapping[str, T]) -> dict[str, T]:
+    return {name: each for name, each in arrays.items() if not is_running(name)}
 
 
 def _sent(array: Array, positions: Positions | None) -> Array:

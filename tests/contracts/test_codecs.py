@@ -25,6 +25,8 @@ LAYOUT_STATE = {
     "w": np.arange(12, dtype=np.float32).reshape(3, 4),
     "b": np.arange(3, dtype=np.float32),
     "steps": np.array(7, np.int64),
+    "norm.running_var": np.array([4e4, 0.0, 1e-3], np.float32),
+    "norm.running_mean": np.array([-250.0, 0.0, 1e-3], np.float32),
 }
 
 
@@ -124,6 +126,17 @@ def test_order_of_parameters_need_not_be_the_same_on_both_sides(name, granularit
     for parameter, entries in update.items():
         np.testing.assert_array_equal(entries.values, ordered[parameter].values)
         np.testing.assert_array_equal(entries.positions, ordered[parameter].positions)
+
+
+@pytest.mark.parametrize(("name", "granularity"), CASES)
+def test_running_statistics_come_back_as_they_are_and_put_no_error_into_weights(name, granularity):
+    codec, layout = codec_of(name, granularity), layout_of(LAYOUT_STATE)
+    update = codec.decode(codec.encode(LAYOUT_STATE, seed=1), layout=layout, seed=1)
+    for statistic in ("norm.running_var", "norm.running_mean"):
+        assert update[statistic].positions is None
+        np.testing.assert_array_equal(update[statistic].values, LAYOUT_STATE[statistic])
+    for weights in {"w", "b"} & {*update}:
+        assert np.abs(update[weights].values).max() < 100
 
 
 @pytest.mark.parametrize(("name", "granularity"), CASES)
