@@ -221,7 +221,7 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
 
 
 def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples, outputs: object) -> Iterator[str]:
-    from fedlearn.models.notes import LOOKED_AT, notes_on, notes_on_parts, unlike_columns
+    from fedlearn.models.notes import LOOKED_AT, clipped_statistics, notes_on, notes_on_parts, unlike_columns
     from fedlearn.models.torch_model import TorchModel
 
     if isinstance(model, TorchModel):
@@ -229,6 +229,8 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
         yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, learner=learner)
         is_ours = not config.training.learner
         yield from notes_on_parts(model, is_measured_on_server=config.evaluation.where == "server")
+        if config.secure.sums != "off":
+            yield from clipped_statistics(model, clip=config.secure.clip)
         if config.model.name in TAKE_ROWS_AS_THEY_ARE and is_ours:
             yield from unlike_columns(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
 

@@ -20,6 +20,7 @@ from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, 
 from fedlearn.models.parts import listed
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.words.metric import ACCURACY
+from fedlearn.words.state import is_running
 
 LOOKED_AT = 32  # examples on which metrics are compared
 UNLIKE = 100  # ratio of the largest to the smallest column from which one step size does not suit both
@@ -69,6 +70,15 @@ def notes_on_parts(model: TorchModel, *, is_measured_on_server: bool) -> Iterato
         yield (
             "the server measures the model with personal layers as they were at first: evaluation.nodes measures nodes "
             "with their own"
+        )
+
+
+def clipped_statistics(model: TorchModel, *, clip: float) -> Iterator[str]:
+    """Yield a line on running statistics, where a secure sum clips every change of an entry."""
+    if running := [name for name in model.parts.shared if is_running(name)]:
+        yield (
+            f"{listed(running)}: running statistics move by at most {clip:g} a round, as any entry of a secure sum "
+            "(secure.clip): a GroupNorm has none"
         )
 
 

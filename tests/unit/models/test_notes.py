@@ -13,7 +13,7 @@ from torch.nn import functional
 from fedlearn.data import from_arrays
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.loaded import trial
-from fedlearn.models.notes import notes_on, unlike_columns
+from fedlearn.models.notes import clipped_statistics, notes_on, unlike_columns
 from fedlearn.models.objectives import Classification, objective_for
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.words.metric import ACCURACY, LOSS, TRAIN_LOSS, Metric
@@ -183,3 +183,12 @@ def test_what_is_not_measured_is_said():
 
 def test_a_run_as_it_comes_says_nothing():
     assert trial({"data.dataset": "digits"}, {}) == trial({"data.dataset": "diabetes", "model.name": "mlp"}, {}) == ()
+
+
+def test_running_statistics_in_a_secure_sum_are_noted():
+    normed = TorchModel(linear(nn.BatchNorm1d(3)), ROWS.spec)
+    assert list(clipped_statistics(normed, clip=0.5)) == [
+        "1.running_mean, 1.running_var: running statistics move by at most 0.5 a round, as any entry of a secure sum "
+        "(secure.clip): a GroupNorm has none"
+    ]
+    assert not list(clipped_statistics(TorchModel(linear(nn.GroupNorm(1, 3)), ROWS.spec), clip=0.5))
