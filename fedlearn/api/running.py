@@ -80,10 +80,10 @@ def run(
     >>> run.summary["accuracy"]  # doctest: +SKIP
     0.71
     """
-    if resume is None and not {"engine", "engine.name"} & {*keywords, *(settings or {})}:
-        begin_early()  # the usual engine's: its process imports while we do
     folder = resume.folder if isinstance(resume, Run) else Path(resume) if resume is not None else None
     with guest():
+        if resume is None and not {"engine", "engine.name"} & {*keywords, *(settings or {})}:
+            begin_early()  # the usual engine's: its process imports while we do
         given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
         config = run_settings(given, None, folder)
         with _python_says_how_to_go_on(Path(config.out)):

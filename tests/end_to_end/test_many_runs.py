@@ -55,8 +55,12 @@ def test_runs_in_threads_have_the_bytes_that_each_has_alone(tmp_path):
         tmp_path,
         """
 main = sys.modules["__main__"]
+all_there = threading.Barrier(3)
+def at_once(seed):
+    all_there.wait()
+    return go(seed)
 with ThreadPoolExecutor(3) as pool:
-    together = list(pool.map(go, (1, 2, 3)))
+    together = list(pool.map(at_once, (1, 2, 3)))
 say(sys.modules["__main__"] is main)
 say(together)
 say([go(seed) for seed in (1, 2, 3)])

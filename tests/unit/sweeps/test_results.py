@@ -102,9 +102,9 @@ def test_curves_are_drawn_where_all_seeds_have_a_value(results, tmp_path):
 
 
 def test_table_is_written_as_markdown_and_latex(results, tmp_path, capsys):
-    figures.write_table(points_of(results), tmp_path, caption="90 % & more")
+    figures.write_table(points_of(results), tmp_path, caption="90 % & more", plain=("keep", "1"))
     assert "± 0.1414" in capsys.readouterr().out
-    assert (tmp_path / "table.md").read_text().splitlines()[2] == "| 1 | 2 | 0.6000 ± 0.1414 | 0.00 | 1.0 |"
+    assert (tmp_path / "table.md").read_text().splitlines()[2] == "| 1 | 2 | 0.6000 ± 0.1414 |  | 0.00 | 1.0 |"
     latex = (tmp_path / "table.tex").read_text()
     assert r"\caption{90 \% \& more}" in latex
     assert r"0.6000 $\pm$ 0.1414" in latex
