@@ -15,7 +15,7 @@ from pydantic import Field
 from fedlearn.config.fields import Positive
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.errors import SettingError
-from fedlearn.words.state import Array, Sends, UpdateKind, changed_by, difference, is_running
+from fedlearn.words.state import Array, Sends, UpdateKind, changed_by, difference, takes_steps
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.masked_mean import Float64, MaskedSum
 from strategies.spatial import spatial_factor
@@ -123,11 +123,10 @@ class ServerOptimizer(RoundStrategy[MaskedSum]):
         after = {}
         for name, array in turn.state.items():
             change, sent = change_of(name, turn, self.decoder)
-            if array.dtype.kind != "f":
-                after[name] = np.asarray(changed_by(array, change))
+            if not takes_steps(name, array):
+                after[name] = np.where(sent, changed_by(array, change), array)
                 continue
-            wide = change.astype(np.float64)
-            step = wide if is_running(name) else self.server_lr * self.direction(name, wide, sent)
+            step = self.server_lr * self.direction(name, change.astype(np.float64), sent)
             after[name] = np.where(sent, array + step, array).astype(array.dtype)
         return Step(after)
 

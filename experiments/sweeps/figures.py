@@ -123,22 +123,23 @@ def write_table(
 
 
 def minus_plain(points: Sequence[PlannedPoint], axis: str, label: str) -> list[str]:
-    """Return for each point mean and deviation of its accuracy minus that of the plain run with the same seed.
+    """Return the text of each point's difference in accuracy to plain runs: mean and deviation over seeds.
 
     Plain runs have `label` on `axis`, and the same labels on all others. Where there is none the text is empty.
     """
-    plain = {
-        _others(point, axis): {run.summary["seed"]: run.summary["accuracy"] for run in point.runs}
-        for point in points
-        if point.labels[axis] == label
-    }
+    plain = {_others(point, axis): point for point in points if point.labels[axis] == label}
     texts = []
     for point in points:
-        theirs = plain.get(_others(point, axis), {})
-        runs = () if point.labels[axis] == label else point.runs
-        found = [run.summary["accuracy"] - theirs[seed] for run in runs if (seed := run.summary["seed"]) in theirs]
+        other = plain.get(_others(point, axis))
+        found = differences(point, None if other is point else other)
         texts.append(with_deviation(MeanSd.of(found), sign="+") if found else "")
     return texts
+
+
+def differences(point: PlannedPoint, other: PlannedPoint | None) -> list[float]:
+    """Return the accuracy of a point's runs minus that of another's, for each seed that both have."""
+    theirs = {run.summary["seed"]: run.summary["accuracy"] for run in other.runs} if other else {}
+    return [run.summary["accuracy"] - theirs[seed] for run in point.runs if (seed := run.summary["seed"]) in theirs]
 
 
 def _others(point: PlannedPoint, axis: str) -> tuple[str, ...]:

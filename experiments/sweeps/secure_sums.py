@@ -55,13 +55,8 @@ def _row(label: str, point: PlannedPoint, by_label: Mapping[str, PlannedPoint]) 
 
 def _difference(point: PlannedPoint, other: PlannedPoint | None) -> str:
     """Return the mean difference of the runs of the same seed, with its interval; "-" without such runs."""
-    theirs = {run.summary["seed"]: run.summary[ACCURACY.name] for run in other.runs} if other else {}
-    pairs = [
-        (run.summary[ACCURACY.name], theirs[run.summary["seed"]]) for run in point.runs if run.summary["seed"] in theirs
-    ]
-    if not pairs:
-        return "-"
-    return Interval.of([mine - other for mine, other in pairs]).text(signed=True)
+    found = figures.differences(point, other)
+    return Interval.of(found).text(signed=True) if found else "-"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

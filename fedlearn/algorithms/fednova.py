@@ -21,17 +21,12 @@ from fedlearn.config import RunConfig
 from fedlearn.folding import ParcelPlan
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.words.errors import SettingError
-from fedlearn.words.state import Array, ArraySpec, State, UpdateKind, is_running
+from fedlearn.words.state import ArraySpec, State, UpdateKind, takes_steps
 from strategies.base import Step, Turn
 from strategies.fedavg import FedAvg, change_of
 from strategies.masked_mean import MaskedSum
 
 LENGTH = "length"  # the parcel and its array: a_i
-
-
-def is_normal(name: str, array: Array) -> bool:
-    """Return whether the change of an array is normalized: of parameters alone."""
-    return array.dtype.kind == "f" and not is_running(name)
 
 
 class FedNova(FedAvg):
@@ -57,7 +52,7 @@ class FedNova(FedAvg):
         effective = lengths.mean(otherwise={LENGTH: np.zeros(1)})[LENGTH][0]
         after = dict(super().next_state(turn).state)
         for name, array in turn.state.items():
-            if is_normal(name, array):
+            if takes_steps(name, array):
                 change, _ = change_of(name, turn, self.decoder)
                 after[name] = (array + effective * change.astype(np.float64)).astype(array.dtype)
         return Step(after)
@@ -91,6 +86,6 @@ class FedNovaSGD(SGD):
     def fitted(self, arrays: State, task: LocalTask, progress: Progress) -> LocalFit:
         """Return x + (y - x) / a_i, and a_i."""
         length = self.length(progress.steps, self.learning_rate(task.round_number))
-        normal = {name: x + (arrays[name] - x) / length for name, x in self._start.items() if is_normal(name, x)}
+        normal = {name: x + (arrays[name] - x) / length for name, x in self._start.items() if takes_steps(name, x)}
         fit = super().fitted({**arrays, **normal}, task, progress)
         return fit.answering({LENGTH: {LENGTH: np.array([length])}})

@@ -37,5 +37,5 @@ class FedRSSGD(OfLogits):
         self.alpha = alpha
 
     def changed(self, logits: Tensor, counts: Tensor) -> Tensor:
-        """Return the logits, those of classes that the node does not have times alpha."""
+        """Return the logits; the logit of a class without examples on the node is multiplied by alpha."""
         return logits * torch.where(counts > 0, 1.0, self.alpha)

@@ -20,7 +20,7 @@ from fedlearn.config import RunConfig
 from fedlearn.config.fields import NonNegative
 from fedlearn.folding import ParcelPlan
 from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.state import Array, ArraySpec, State, UpdateKind, is_running
+from fedlearn.words.state import Array, ArraySpec, State, UpdateKind, takes_steps
 from strategies.base import Step, Turn
 from strategies.fedavg import ServerOptimizer
 from strategies.masked_mean import Float64, MaskedSum
@@ -68,8 +68,7 @@ class QFedAvgSGD(SGD):
         """Return the fit with the weighed change, and h_i / L."""
         loss = self.loss_on(state, task) + LEAST
         fit = super().fit(state, task)
-        floats = [name for name in state if state[name].dtype.kind == "f" and not is_running(name)]
-        change = {name: fit.arrays[name] - state[name] for name in floats}
+        change = {name: fit.arrays[name] - array for name, array in state.items() if takes_steps(name, array)}
         square = sum(float(np.square(each, dtype=np.float64).sum()) for each in change.values())
         slope = self.q * loss ** (self.q - 1) * square / self.learning_rate(task.round_number) + loss**self.q
         weighed = {name: (state[name] + loss**self.q * each).astype(each.dtype) for name, each in change.items()}

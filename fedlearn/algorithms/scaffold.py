@@ -26,7 +26,7 @@ from fedlearn.algorithms.over_all_nodes import mean_weight
 from fedlearn.compression.alike import LIKE_STATE
 from fedlearn.config.fields import Positive
 from fedlearn.folding import ParcelPlan
-from fedlearn.words.state import Array, State, is_running, layout_of
+from fedlearn.words.state import Array, State, layout_of, takes_steps
 from strategies.base import Step, Turn
 from strategies.fedavg import ServerOptimizer
 from strategies.masked_mean import Float64, MaskedSum
@@ -35,8 +35,8 @@ CONTROL = "control"
 
 
 def zeros_of(state: State) -> dict[str, Array]:
-    """Return zeros for each float array of a state but running statistics."""
-    return {n: np.zeros_like(array) for n, array in state.items() if array.dtype.kind == "f" and not is_running(n)}
+    """Return zeros for each array of a state that takes steps."""
+    return {name: np.zeros_like(array) for name, array in state.items() if takes_steps(name, array)}
 
 
 class Scaffold(ServerOptimizer):

@@ -117,37 +117,29 @@ class Chain:
 
     def encode(self, arrays: State, *, seed: int) -> Payload:
         """Return the payload: the parts of every dtype."""
-        running = _running(layout_of(arrays))
-        chosen, extra = self._sparsifier.choose(_without_running(arrays), seed=seed)
-        payload = dict(extra)
-        for dtype, names in running.items():
-            payload[_name(dtype, STATISTICS)] = np.concatenate([arrays[name].reshape(-1) for name in names])
-        for dtype, lengths in _lengths(layout_of(arrays), chosen).items():
-            sent = [_sent(arrays[name], chosen[name]) for name in lengths]
-            vector = np.concatenate(sent) if sent else np.zeros(0, dtype)
-            payload |= _named(dtype, self._quantized(vector, _segments(lengths), seed))
+        layout = layout_of(arrays)
+        picked, extra = self._sparsifier.choose(_without_running(arrays), seed=seed)
+        chosen, payload = _with_running(picked, layout), dict(extra)
+        for group, lengths in _lengths(layout, chosen).items():
+            vector = np.concatenate([_sent(arrays[name], chosen[name]) for name in lengths])
+            payload |= _named(group, self._quantized(group, vector, _segments(lengths), seed))
         return self.entropy.encode(payload) if self.entropy else payload
 
     @np.errstate(over="ignore", invalid="ignore")  # the gate refuses infinity
     def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
         """Return the sent entries with their positions, by parameter."""
-        running, rest = _running(layout), _without_running(layout)
-        sizes = {dtype: [layout[name].size for name in names] for dtype, names in running.items()}
-        whole = {_name(dtype, STATISTICS): Part(dtype, sum(mine)) for dtype, mine in sizes.items()}
-        own = {**self._sparsifier.parts(rest), **whole}
+        rest = _without_running(layout)
+        own = self._sparsifier.parts(rest)
         found = self._checked({name: payload[name] for name in own if name in payload}, own)
-        chosen = self._sparsifier.chosen(found, layout=rest, seed=seed)
+        chosen = _with_running(self._sparsifier.chosen(found, layout=rest, seed=seed), layout)
         lengths = _lengths(layout, chosen)
-        parts = [self._parts(dtype, _segments(mine)) for dtype, mine in lengths.items()]
+        parts = [self._parts(group, _segments(mine)) for group, mine in lengths.items()]
         expected = {name: part for each in parts for name, part in each.items()}
         check_names(payload, expected={**own, **expected})
         arrays = self._checked({name: payload[name] for name in expected}, expected)
         update: dict[str, Entries] = {}
-        for dtype, names in running.items():
-            separate = np.split(found[_name(dtype, STATISTICS)], np.cumsum(sizes[dtype])[:-1])
-            update |= {name: Entries(values) for name, values in zip(names, separate, strict=True)}
-        for dtype, mine in lengths.items():
-            vector = self._restored(dtype, arrays, _segments(mine), seed)
+        for group, mine in lengths.items():
+            vector = self._restored(group, arrays, _segments(mine), seed)
             starts = np.cumsum(list(mine.values()))[:-1]
             for name, values in zip(mine, np.split(vector, starts), strict=True):
                 update[name] = self._sparsifier.restored(Entries(values, chosen[name]), layout[name])
@@ -157,35 +149,34 @@ class Chain:
     def _sparsifier(self) -> Sparsifier:
         return self.sparsifier or Everything()
 
-    def _stages_for(self, dtype: str) -> tuple[Transform | None, Quantizer]:
-        if self.quantizer is None or np.dtype(dtype).kind != "f":
-            return None, Plain(dtype)
+    def _stages_for(self, group: str) -> tuple[Transform | None, Quantizer]:
+        if self.quantizer is None or group.endswith(STATISTICS) or np.dtype(group).kind != "f":
+            return None, Plain(_dtype_of(group))
         return self.transform, self.quantizer
 
-    def _quantized(self, vector: Array, lengths: Lengths, seed: int) -> Payload:
-        dtype = str(vector.dtype)
-        transform, quantizer = self._stages_for(dtype)
+    def _quantized(self, group: str, vector: Array, lengths: Lengths, seed: int) -> Payload:
+        transform, quantizer = self._stages_for(group)
         if not isinstance(quantizer, Plain):
             with np.errstate(over="ignore"):
                 vector = vector.astype(np.float32, copy=False)
         if transform:
-            vector = transform.forward(vector, lengths, seed=seed_for(seed, purpose=f"transform/{dtype}"))
+            vector = transform.forward(vector, lengths, seed=seed_for(seed, purpose=f"transform/{group}"))
             lengths = transform.lengths(lengths)
-        return quantizer.encode(vector, lengths, seed=seed_for(seed, purpose=f"quantizer/{dtype}"))
+        return quantizer.encode(vector, lengths, seed=seed_for(seed, purpose=f"quantizer/{group}"))
 
-    def _parts(self, dtype: str, lengths: Lengths) -> dict[str, Part]:
-        transform, quantizer = self._stages_for(dtype)
+    def _parts(self, group: str, lengths: Lengths) -> dict[str, Part]:
+        transform, quantizer = self._stages_for(group)
         after = transform.lengths(lengths) if transform else lengths
-        return _named(dtype, quantizer.parts(after))
+        return _named(group, quantizer.parts(after))
 
-    def _restored(self, dtype: str, arrays: Payload, lengths: Lengths, seed: int) -> Array:
-        transform, quantizer = self._stages_for(dtype)
+    def _restored(self, group: str, arrays: Payload, lengths: Lengths, seed: int) -> Array:
+        transform, quantizer = self._stages_for(group)
         after = transform.lengths(lengths) if transform else lengths
-        mine = {part: arrays[_name(dtype, part)] for part in quantizer.parts(after)}
-        vector = quantizer.decode(mine, after, seed=seed_for(seed, purpose=f"quantizer/{dtype}"))
+        mine = {part: arrays[_name(group, part)] for part in quantizer.parts(after)}
+        vector = quantizer.decode(mine, after, seed=seed_for(seed, purpose=f"quantizer/{group}"))
         if transform:
-            vector = transform.back(vector, lengths, seed=seed_for(seed, purpose=f"transform/{dtype}"))
-        return vector.astype(dtype, copy=False)
+            vector = transform.back(vector, lengths, seed=seed_for(seed, purpose=f"transform/{group}"))
+        return vector.astype(_dtype_of(group), copy=False)
 
     def _checked(self, payload: Payload, parts: Mapping[str, Part]) -> Payload:
         """Return these arrays without their entropy coding; raise Refused for other names, shapes or dtypes."""
@@ -200,16 +191,13 @@ class Chain:
         return payload
 
 
-def _running(layout: Layout) -> dict[str, list[str]]:
-    """Return the names of running statistics, sorted, by dtype."""
-    names: dict[str, list[str]] = {}
-    for name in sorted(filter(is_running, layout)):
-        names.setdefault(layout[name].dtype, []).append(name)
-    return names
-
-
 def _without_running(arrays: Mapping[str, T]) -> dict[str, T]:
     return {name: each for name, each in arrays.items() if not is_running(name)}
+
+
+def _with_running(chosen: Chosen, layout: Layout) -> Chosen:
+    """Return what a sparsifier has chosen, and all running statistics whole."""
+    return {**chosen, **dict.fromkeys(sorted(filter(is_running, layout)))}
 
 
 def _sent(array: Array, positions: Positions | None) -> Array:
@@ -218,11 +206,15 @@ def _sent(array: Array, positions: Positions | None) -> Array:
 
 
 def _lengths(layout: Layout, chosen: Chosen) -> dict[str, dict[str, int]]:
-    """Return the number of sent entries: dtype -> parameter -> number."""
+    """Return the number of sent entries: group -> parameter -> number.
+
+    A group is a dtype, as ``float32``, or the running statistics of one, ``float32/statistics``.
+    """
     lengths: dict[str, dict[str, int]] = {}
     for name, positions in chosen.items():
         spec = layout[name]
-        lengths.setdefault(spec.dtype, {})[name] = spec.size if positions is None else len(positions)
+        group = _name(spec.dtype, STATISTICS) if is_running(name) else spec.dtype
+        lengths.setdefault(group, {})[name] = spec.size if positions is None else len(positions)
     return lengths
 
 
@@ -230,9 +222,13 @@ def _segments(lengths: Mapping[str, int]) -> Lengths:
     return tuple(length for length in lengths.values() if length)
 
 
-def _name(dtype: str, part: str) -> str:
-    return f"{dtype}/{part}" if part else dtype
+def _dtype_of(group: str) -> str:
+    return group.partition("/")[0]
 
 
-def _named(dtype: str, parts: Mapping[str, T]) -> dict[str, T]:
-    return {_name(dtype, part): value for part, value in parts.items()}
+def _name(group: str, part: str) -> str:
+    return f"{group}/{part}" if part else group
+
+
+def _named(group: str, parts: Mapping[str, T]) -> dict[str, T]:
+    return {_name(group, part): value for part, value in parts.items()}

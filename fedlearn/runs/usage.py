@@ -24,7 +24,7 @@ def cpu_seconds() -> float | None:
 
 
 class ProcessorTime:
-    """Count the processor time of a run: of its earlier sessions, and of this process and those below it since.
+    """Count the processor time of a run over all of its sessions.
 
     Parameters
     ----------

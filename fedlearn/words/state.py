@@ -53,12 +53,17 @@ RUNNING = ("running_mean", "running_var")
 
 
 def is_running(name: str) -> bool:
-    """Return whether an array holds running statistics, by its name: no step changes them, and means alone fit them.
+    """Return whether an array holds running statistics of normalization, by its name.
 
     >>> is_running("body.1.running_mean"), is_running("body.1.weight")
     (True, False)
     """
     return name.rpartition(".")[2] in RUNNING
+
+
+def takes_steps(name: str, array: Array) -> bool:
+    """Return whether steps change an array; whole numbers and running statistics are only averaged."""
+    return array.dtype.kind == "f" and not is_running(name)
 
 
 def is_never_negative(name: str) -> bool:
