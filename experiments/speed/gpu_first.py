@@ -4,13 +4,16 @@
 
 CIFAR-10, three workloads: `cnn` and `cnn-large` with 10 of 100 nodes in a round, and the published benchmark of
 pfl-research with 50 of 1,000. Each run has four rounds; a cell is the median training time of the last three. Rows of
-one device and ``training.stack`` show the beginning of the run's SHA-256.
+one device and ``training.stack`` show the beginning of the run's SHA-256. ``--pfl-python PYTHON``, an interpreter with
+`pfl` 0.6, adds whole rounds of pfl-research on the same device, as it has no others.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -36,6 +39,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", help="of the stacks")
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1, help="workers of the run on the processor")
+    parser.add_argument("--pfl-python", metavar="PYTHON", help="time pfl-research beside the workload `pfl`, too")
     options = parser.parse_args()
     print("| workload | device | nodes in one computation | s a round | times | SHA-256 |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
@@ -50,6 +54,10 @@ def main() -> None:
                 first = first or seconds
                 row = (name, device, stack, f"{seconds:.2f}", f"{first / seconds:.1f}", sha256[:12])
                 print("|", " | ".join(map(str, row)), "|", flush=True)
+            if name == "pfl" and options.pfl_python:
+                seconds = seconds_of_pfl(options.pfl_python)
+                row = (name, f"{options.device}, pfl-research", 1, f"{seconds:.2f}", f"{first / seconds:.1f}", "")
+                print("|", " | ".join(map(str, row)), "|", flush=True)
 
 
 def measured(settings: dict[str, Any], how: dict[str, Any], out: Path) -> tuple[float, str]:
@@ -59,6 +67,14 @@ def measured(settings: dict[str, Any], how: dict[str, Any], out: Path) -> tuple[
         settings={"evaluation.every": ROUNDS, "training.momentum": 0.0, "compression.send": "update", **how},
     )  # fmt: skip
     return median(run.history["training_seconds"].tolist()[1:]), run.sha256
+
+
+def seconds_of_pfl(python: str) -> float:
+    """Return the median seconds of a whole round of pfl-research with the workload `pfl`."""
+    command = [python, "-m", "experiments.speed.pfl_rounds", "--workload", "pfl", "--model", "pfl", "--batch", "10"]
+    command += ["--processes", "1", "--rounds", str(ROUNDS), "--json"]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return float(json.loads(told)["median_steady_seconds"])
 
 
 if __name__ == "__main__":

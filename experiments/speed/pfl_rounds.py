@@ -5,7 +5,8 @@
 PYTHON is the interpreter of an environment of its own: ``pip install torch torchvision psutil 'pfl[pytorch]'`` and this
 project. The model is that of the hand-written loop, the images are ours, the training is pfl's: `FederatedAveraging`
 over NCHW float batches with `torch.optim.SGD`. No state is evaluated: pfl evaluates in rounds whose number divides its
-frequency, so the frequency is NaN. Each process has one thread.
+frequency, so the frequency is NaN. Each process has one thread. On a GPU, which pfl takes where there is one, the
+workload is that of pfl's published benchmark: ``--workload pfl --model pfl --batch 10 --processes 1``.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-PROCESSES = 2
-BATCH = 100
+from experiments.speed.flower_ray import WORKLOADS
+
+NODES_AND_COHORT = {**WORKLOADS, "pfl": (1000, 50)}
 
 
 def train(options: argparse.Namespace) -> None:
@@ -42,16 +44,17 @@ def train(options: argparse.Namespace) -> None:
     from pfl.model.pytorch import PyTorchModel
     from torch import nn
 
-    from experiments.speed.flower_ray import WORKLOADS
+    from experiments.speed.pfl_cnn import PflCNN
     from experiments.speed.shards import nchw_shards
     from experiments.speed.two_process_loop import build_model
+    from fedlearn.data.cifar10 import SPEC
 
     class Network(nn.Module):
         """The network with the methods that pfl needs."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.network = build_model(options.model)
+            self.network = PflCNN(SPEC) if options.model == "pfl" else build_model(options.model)
 
         def loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
             return nn.functional.cross_entropy(self.network(images), labels)
@@ -68,11 +71,13 @@ def train(options: argparse.Namespace) -> None:
         def after_central_iteration(
             self, aggregate_metrics: Metrics, model: PyTorchModel, *, central_iteration: int
         ) -> tuple[bool, Metrics]:
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
             self.ended.append((time.time(), time.process_time()))
             return False, Metrics()
 
     torch.set_num_threads(1)
-    nodes, cohort = WORKLOADS[options.workload]
+    nodes, cohort = NODES_AND_COHORT[options.workload]
     held = nchw_shards(nodes)
     network = Network()
     clock = Clock()
@@ -86,7 +91,7 @@ def train(options: argparse.Namespace) -> None:
             [WeightByDatapoints()],
         ),
         PyTorchModel(network, torch.optim.SGD, torch.optim.SGD(network.parameters(), 1.0)),
-        NNTrainHyperParams(local_num_epochs=1, local_learning_rate=options.lr, local_batch_size=BATCH),
+        NNTrainHyperParams(local_num_epochs=1, local_learning_rate=options.lr, local_batch_size=options.batch),
         callbacks=[clock],
     )
     Path(options.folder, os.environ["RANK"]).write_text(json.dumps(clock.ended))
@@ -96,7 +101,9 @@ def main() -> None:
     """Start the processes and print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="cnn")
-    parser.add_argument("--workload", default="w1")
+    parser.add_argument("--workload", choices=NODES_AND_COHORT, default="w1")
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--json", action="store_true")
@@ -107,9 +114,10 @@ def main() -> None:
         return
     began = time.time()
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(PROCESSES)]
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(options.processes)]
         command += ["-m", "experiments.speed.pfl_rounds", "--folder", folder, "--model", options.model]
         command += ["--workload", options.workload, "--rounds", str(options.rounds), "--lr", str(options.lr)]
+        command += ["--batch", str(options.batch)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
         ranks = [json.loads(path.read_text()) for path in sorted(Path(folder).iterdir())]
