@@ -69,7 +69,9 @@ def about(command: str, runs: Sequence[StoredRun], planned: int = 0) -> str:
 
 def _machine_of(run: StoredRun) -> str:
     get = run.environment.get
-    return f"{get('processor', 'an unknown processor')}, {get('cores', '?')} cores"
+    processor = f"{get('processor', 'an unknown processor')}, {get('cores', '?')} cores"
+    gpus = get("gpus") if run.settings.get("engine.device", "cpu") != "cpu" else None
+    return f"{', '.join(gpus)} beside {processor}" if gpus else processor
 
 
 def _day_of(run: StoredRun) -> str:

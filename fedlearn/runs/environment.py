@@ -12,6 +12,7 @@ from typing import Any
 
 from fedlearn.runs.origin import command_line, commit_of
 
+GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each, where NVIDIA's driver is there
 SOURCE = Path(__file__).parents[2]  # fedlearn's own: a checkout, or site-packages, which may lie in another repository
 
 REPORTED_PACKAGES = (
@@ -26,11 +27,25 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": os.cpu_count(),
+        "gpus": gpus_in(GPUS),
         "packages": {name: _version(name) for name in REPORTED_PACKAGES},
         "command": command_line(),
         "commit": commit_of(Path.cwd()),
         "fedlearn_commit": commit_of(SOURCE) if (SOURCE / ".git").exists() else None,
     }
+
+
+def gpus_in(folder: Path) -> list[str]:
+    """Return the models that NVIDIA's driver tells of in a folder, such as "NVIDIA H200"; torch is not asked.
+
+    Empty without such a driver, or where it does not tell.
+    """
+    try:
+        told = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*/information"))]
+    except OSError:
+        return []
+    lines = [line.partition(":") for text in told for line in text.splitlines()]
+    return [model.strip() for name, _, model in lines if name == "Model"]
 
 
 @cache

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fedlearn.config import RunConfig, config_from
-from fedlearn.runs.environment import environment
+from fedlearn.runs.environment import environment, gpus_in
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import SettingError, UsageError
@@ -99,6 +99,14 @@ def test_lock_is_given_back_after_an_error(tmp_path):
 
 def test_environment_names_versions():
     assert environment()["packages"]["flwr"].startswith("1.")
+
+
+def test_environment_names_the_gpus_of_which_a_driver_tells(tmp_path):
+    for place, model in (("0000:65:00.0", "NVIDIA H200"), ("0000:b3:00.0", "NVIDIA A2")):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "information").write_text(f"Model: \t\t {model}\nIRQ:   \t\t 16\n")
+    assert gpus_in(tmp_path) == ["NVIDIA H200", "NVIDIA A2"]
+    assert gpus_in(tmp_path / "no driver") == []
 
 
 def test_folder_on_a_disk_without_locks_is_used_and_a_line_says_what_to_mind(tmp_path, no_locks, caplog):
