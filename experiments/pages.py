@@ -61,7 +61,8 @@ def about(command: str, runs: Sequence[StoredRun], planned: int = 0) -> str:
     days = sorted({_day_of(run) for run in runs})
     ended = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
     minutes = [seconds / 60 for seconds in known_cpu_seconds(runs)]
-    took = f" A run took {min(minutes):.1f} to {max(minutes):.1f} minutes of processor time." if minutes else ""
+    least_and_most = dict.fromkeys(f"{edge(minutes):.1f}" for edge in (min, max) if minutes)
+    took = f" A run took {' to '.join(least_and_most)} minutes of processor time." if minutes else ""
     machines = " and ".join(dict.fromkeys(map(_machine_of, runs)))
     count = f"{len(runs)} of {planned} planned" if planned > len(runs) else str(len(runs))
     return f"`{command}`: {count} runs that ended {ended}, on {machines}.{took}"
