@@ -18,7 +18,8 @@ from fedlearn.words.metric import ALONE, TEST_EXAMPLES, Metric
 
 def last_measured(run: StoredRun, metric: Metric) -> dict[int, Row]:
     """Return partition -> row of the last round in which nodes have measured a metric; empty where none has."""
-    rows = [row for row in node_rows(run.folder)[0] if _is_whole(row, metric.name)]
+    columns = (ROUND, PARTITION, metric.name, TEST_EXAMPLES)
+    rows = [row for row in node_rows(run.folder, columns)[0] if all(row[column] is not None for column in columns)]
     last = max((row[ROUND] or 0 for row in rows), default=0)
     return {int(row[PARTITION] or 0): row for row in rows if row[ROUND] == last}
 
@@ -59,7 +60,3 @@ def _alone(run: StoredRun, metric: Metric, others: Sequence[StoredRun]) -> Mappi
     rows = last_measured(found, metric) if found else {}
     tested = {node: row.get(TEST_EXAMPLES) for node, row in last_measured(run, metric).items()}
     return {node: row for node, row in rows.items() if row.get(TEST_EXAMPLES) == tested.get(node)}
-
-
-def _is_whole(row: Row, name: str) -> bool:
-    return all(row.get(column) is not None for column in (ROUND, PARTITION, name, TEST_EXAMPLES))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -42,13 +43,23 @@ def read_rows(path: Path, problems: list[str]) -> list[Row]:
     return rows
 
 
-def node_rows(folder: Path) -> tuple[Sequence[Row], str]:
-    """Return the rows of a run's nodes.csv, and a line on what cannot be read; both are empty if there is no file."""
+def node_rows(folder: Path, columns: Iterable[str] = ()) -> tuple[Sequence[Row], str]:
+    """Return the rows of a run's nodes.csv, and a line on what cannot be read; both are empty if there is no file.
+
+    Parameters
+    ----------
+    columns
+        Names without which no row is read: that a file lacks one is seen from its first line.
+    """
+    path = folder / NODES
     try:
-        found = (folder / NODES).lstat()
+        found = path.lstat()
     except OSError:
         return (), ""
-    return _node_rows(folder / NODES, found.st_size, found.st_mtime_ns)
+    with suppress(OSError), open_regular(path) as file:
+        if not {*columns} <= {*file.readline(LONGEST_ROW).decode("utf-8", "replace").rstrip().split(",")}:
+            return (), ""
+    return _node_rows(path, found.st_size, found.st_mtime_ns)
 
 
 @lru_cache(maxsize=8)

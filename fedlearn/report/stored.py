@@ -18,7 +18,7 @@ from fedlearn.config.load import flat_from_toml
 from fedlearn.report.folders import MARKS
 from fedlearn.report.rows import Row, read_rows
 from fedlearn.runs.history import COLUMNS
-from fedlearn.runs.log import Event, EventTail, RunView, has_ended
+from fedlearn.runs.log import Event, EventTail, RunView, has_ended, kinds_of_event
 from fedlearn.runs.names import (
     BEST,
     CHECKPOINT,
@@ -41,8 +41,8 @@ from fedlearn.words.spread import ON_NODES
 
 NOTES = "notes.txt"  # written by the user
 RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
-PASSED_OVER = (b'"event": "reported"', b'"event": "ready"')  # lines of single nodes, of a run that has ended
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
+OF_ENDED = kinds_of_event("started", "ended", *WENT_WRONG)  # what a page shows of a run that has ended
 
 MOST_COUNTED = 2**53  # of rounds, nodes, attempts
 COUNTS = ("rounds", "committed", "round", "attempt", "cohort")  # entries of events that must be counts
@@ -154,11 +154,11 @@ class LogRead:
     def read_on(self) -> None:
         """Take in the events that were appended since the last call.
 
-        Of a run that has ended, nodes that were ready, and reports that count, are passed over at the first call: only
-        a live page shows them.
+        Of a run that has ended, the first call passes over what only a live page shows: phases, nodes that were ready,
+        reports that count.
         """
         is_over = not self.seen and os.path.lexists(self.path) and has_ended(self.path)
-        for event in self.tail.read(without=PASSED_OVER if is_over else ()):
+        for event in self.tail.read(only=OF_ENDED if is_over else None):
             with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):  # an event of another form
                 self._take(event)
 

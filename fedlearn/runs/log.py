@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import threading
 import time
 from collections import deque
@@ -110,6 +111,7 @@ def _ends_within_a_line(path: Path) -> bool:
         return file.read(1) != b"\n"
 
 
+EVENT = b'"event": "'  # before the kind of an event, in its line
 LAST_LINE = 1 << 14  # bytes of the last event at most
 
 
@@ -127,13 +129,13 @@ class EventTail:
         self._rest = b""
         self._wasted = 0
 
-    def read(self, *, without: Sequence[bytes] = ()) -> Iterator[Event]:
+    def read(self, *, only: re.Pattern[bytes] | None = None) -> Iterator[Event]:
         """Yield the events that were appended since the last call; a line that a kill has cut short is left out.
 
         Parameters
         ----------
-        without
-            Lines that hold any of these bytes are passed over unread, such as those of single nodes.
+        only
+            Other events are passed over unread, such as those of single nodes: one made by `kinds_of_event`.
 
         Raises
         ------
@@ -148,7 +150,7 @@ class EventTail:
                 self._rest = rest if len(rest) <= LONGEST_LINE else b"\0"  # which no JSON begins with
                 self._wasted += len(rest) - len(self._rest)
                 for line in lines:
-                    if any(passed in line for passed in without):
+                    if only is not None and not only.search(line) and EVENT in line:
                         continue
                     event = _event_of(line)
                     if event is None:
@@ -164,11 +166,20 @@ class EventTail:
         return new
 
 
+def kinds_of_event(*names: str) -> re.Pattern[bytes]:
+    """Return what finds the lines of events of these kinds.
+
+    >>> bool(kinds_of_event("ended").search(b'{"time": 1.0, "event": "ended", "status": "completed"}'))
+    True
+    """
+    return re.compile(EVENT + b"(?:" + "|".join(map(re.escape, names)).encode() + b')"')
+
+
 def has_ended(path: Path) -> bool:
     """Return whether the last line of a log says that its run has ended; OSError as of `open_regular`."""
     with open_regular(path) as file:
         file.seek(max(file.seek(0, os.SEEK_END) - LAST_LINE, 0))
-        return b'"event": "ended"' in file.read(LAST_LINE).rstrip(b"\n").rpartition(b"\n")[2]
+        return EVENT + b'ended"' in file.read(LAST_LINE).rstrip(b"\n").rpartition(b"\n")[2]
 
 
 def _event_of(line: bytes) -> Event | None:

@@ -94,6 +94,24 @@ def add_line(axes: Axes, line: Line, **style: Any) -> None:
         axes.fill_between(line.x, line.low, line.high, color=drawn_line.get_color(), alpha=0.15, linewidth=0)
 
 
+def add_unnamed(axes: Axes, lines: Sequence[Line]) -> None:
+    """Draw lines and bands as `add_line` does, in one piece and without names: hundreds of them in a second."""
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    def color(line: Line) -> str:
+        return PALETTE[line.slot % len(PALETTE)]
+
+    bands = [line for line in lines if line.low]
+    around = [np.column_stack([[*line.x, *line.x[::-1]], [*line.low, *line.high[::-1]]]) for line in bands]
+    axes.add_collection(PolyCollection(around, facecolors=[color(line) for line in bands], alpha=0.15, linewidths=0))
+    through = [np.column_stack([line.x, line.y]) for line in lines]
+    dashes = [DASHES[line.slot // len(PALETTE) % len(DASHES)] for line in lines]
+    axes.add_collection(LineCollection(through, colors=[color(line) for line in lines], linestyles=dashes))
+    single = [line for line in lines if len(line.x) == 1]
+    axes.scatter([line.x[0] for line in single], [line.y[0] for line in single], c=[color(line) for line in single])
+    axes.autoscale_view()
+
+
 def add_bars(axes: Axes, places: Sequence[float], spreads: Sequence[MeanSd], **style: Any) -> None:
     """Draw a line through means, each with a bar of one standard deviation to each side."""
     bars = [spread.sd or 0.0 for spread in spreads]
@@ -133,8 +151,11 @@ def _draw(chart: Chart, axes: Axes) -> None:
 
 
 def _lines(chart: LineChart, axes: Axes) -> None:
-    for line in chart.lines:
-        add_line(axes, line)
+    if len(chart.lines) > MOST_NAMES:
+        add_unnamed(axes, chart.lines)
+    else:
+        for line in chart.lines:
+            add_line(axes, line)
     for each in chart.ceilings:
         axes.axhline(each, color="#8b919a", linestyle=(0, (6, 4)), linewidth=1)
     if chart.log_x:
@@ -172,9 +193,10 @@ def _bars(chart: StackedBars, axes: Axes) -> None:
 def _dots(chart: ScatterChart, axes: Axes) -> None:
     front = sorted((dot.x, dot.y) for dot in chart.dots if dot.on_front)
     axes.plot([x for x, _ in front], [y for _, y in front], "--", color="#8b919a", linewidth=1, zorder=1)
-    for dot in chart.dots:
-        color = PALETTE[dot.slot % len(PALETTE)]
-        axes.scatter(dot.x, dot.y, s=34, color=color if dot.on_front else "white", edgecolors=color, zorder=2)
+    edges = [PALETTE[dot.slot % len(PALETTE)] for dot in chart.dots]
+    faces = [edge if dot.on_front else "white" for edge, dot in zip(edges, chart.dots, strict=True)]
+    places = ([dot.x for dot in chart.dots], [dot.y for dot in chart.dots])
+    axes.scatter(*places, s=34, color=faces, edgecolors=edges, zorder=2)
     x, y = (
         (log_axis_of if chart.log_x else axis_of)([dot.x for dot in chart.dots]),
         axis_of(dot.y for dot in chart.dots),

@@ -6,8 +6,11 @@ import pytest
 
 from fedlearn.config.load import flat_from_toml
 from fedlearn.report import stored as reading
+from fedlearn.report.charts.kinds import Line
+from fedlearn.report.charts.plots import MOST_NAMES, add_line, add_unnamed, drawn
 from fedlearn.report.folders import run_folders
 from fedlearn.report.points import differing
+from fedlearn.report.rows import node_rows
 from fedlearn.report.stored import read_run
 from fedlearn.runs.log import has_ended
 from fedlearn.runs.reading import cleaned
@@ -16,14 +19,42 @@ REPORTED = {"time": 1.0, "event": "reported", "round": 1, "attempt": 1, "node": 
 LATE = {"time": 1.0, "event": "late", "round": 1, "attempt": 1, "node": 3, "partition": 1, "reason": "too slow"}
 
 
-def test_reports_that_count_are_passed_over_where_a_run_has_ended(make_run):
+def test_what_only_a_live_page_shows_is_passed_over_where_a_run_has_ended(make_run):
     ended = read_run("a", make_run("a", events=[REPORTED, LATE]))
     going = read_run("b", make_run("b", events=[REPORTED, LATE], status=""))
     assert ended.log.wrong == going.log.wrong == {("late", "too slow"): 1}
     assert (ended.status, going.status) == ("completed", "unfinished")
-    assert going.log.view.committed == ended.log.view.committed == 3
+    assert going.log.view.rounds == ended.log.view.rounds > 0
+    assert (going.log.view.committed, ended.log.view.committed) == (3, 0)
     assert going.log.view.nodes["late"] == ended.log.view.nodes["late"] == 1
     assert (going.log.view.nodes["reported"], ended.log.view.nodes["reported"]) == (1, 0)
+
+
+def test_nodes_are_read_only_where_the_first_line_has_the_columns(make_run):
+    folder = make_run("a")
+    assert node_rows(folder, ["accuracy"]) == ((), "")  # there is no file
+    (folder / "nodes.csv").write_text("round,partition,accuracy\n1,0,0.5\n1,1\n")
+    assert node_rows(folder, ["accuracy", "test_examples"]) == ((), "")
+    rows, problem = node_rows(folder, ["round", "accuracy"])
+    assert [row["accuracy"] for row in rows] == [0.5]
+    assert "beyond row 1" in problem
+    (folder / "nodes.csv").unlink()
+    (folder / "nodes.csv").mkdir()
+    assert "nodes.csv" in node_rows(folder, ["accuracy"])[1]
+
+
+@pytest.mark.parametrize("points", [1, 3])
+def test_more_lines_than_have_names_are_drawn_at_the_same_places(tmp_path, points):
+    x = tuple(range(1, points + 1))
+    lines = tuple(
+        Line(f"line {slot}", slot, x, tuple(slot + each for each in x), x, tuple(2.0 * each for each in x))
+        for slot in range(MOST_NAMES + 1)
+    )
+    with drawn(tmp_path, "one", columns=2) as (together, singly):
+        add_unnamed(together, lines)
+        for line in lines:
+            add_line(singly, line)
+        assert together.dataLim.bounds == pytest.approx(singly.dataLim.bounds)
 
 
 def test_only_the_last_line_says_that_a_run_has_ended(make_run):
