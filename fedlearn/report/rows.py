@@ -56,8 +56,8 @@ def node_rows(folder: Path, columns: Iterable[str] = ()) -> tuple[Sequence[Row],
         found = path.lstat()
     except OSError:
         return (), ""
-    with suppress(OSError), open_regular(path) as file:
-        if not {*columns} <= {*file.readline(LONGEST_ROW).decode("utf-8", "replace").rstrip().split(",")}:
+    with suppress(OSError, ValueError, csv.Error), open_regular(path) as file:
+        if not {*columns} <= {*next(csv.reader(_lines_of(file)), ())}:
             return (), ""
     return _node_rows(path, found.st_size, found.st_mtime_ns)
 

@@ -38,6 +38,8 @@ def test_nodes_are_read_only_where_the_first_line_has_the_columns(make_run):
     rows, problem = node_rows(folder, ["round", "accuracy"])
     assert [row["accuracy"] for row in rows] == [0.5]
     assert "beyond row 1" in problem
+    (folder / "nodes.csv").write_text('"round","partition","accuracy"\n1,0,0.25\n')  # as other programs write it
+    assert [row["accuracy"] for row in node_rows(folder, ["round", "accuracy"])[0]] == [0.25]
     (folder / "nodes.csv").unlink()
     (folder / "nodes.csv").mkdir()
     assert "nodes.csv" in node_rows(folder, ["accuracy"])[1]
