@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -92,14 +92,7 @@ def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float
     """Return (place on the axis, value) for each round in which a metric was measured; a baseline has no bytes."""
     if axis == "bytes" and run.sent("bytes_up") is None:
         return []
-    places = {
-        "rounds": run.column("round_number"),
-        "bytes": _sums(run, "bytes_up"),
-        "reports": _sums(run, "reported"),
-        "seconds": seconds_so_far(run),
-        "hours": virtual_hours(run),
-    }[axis]
-    pairs = zip(places, run.column(metric), strict=True)
+    pairs = zip(PLACES[axis](run), run.column(metric), strict=True)
     return [(place, value) for place, value in pairs if place is not None and value is not None]
 
 
@@ -116,6 +109,16 @@ def seconds_so_far(run: StoredRun) -> list[float | None]:
 def virtual_hours(run: StoredRun) -> list[float | None]:
     """Return the end of each round in virtual hours; None for each round of a run in real time."""
     return [None if seconds is None else seconds / 3600 for seconds in run.column(VIRTUAL_SECONDS.name)]
+
+
+PLACES: Mapping[str, Callable[[StoredRun], list[float | None]]] = {
+    "rounds": lambda run: run.column("round_number"),
+    "bytes": lambda run: _sums(run, "bytes_up"),
+    "reports": lambda run: _sums(run, "reported"),
+    "seconds": seconds_so_far,
+    "hours": virtual_hours,
+}
+"""Horizontal axis -> the place of each round of a run."""
 
 
 def pareto(points: Sequence[Point]) -> ScatterChart | None:
