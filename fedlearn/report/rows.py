@@ -31,9 +31,11 @@ def read_rows(path: Path, problems: list[str]) -> list[Row]:
         with open_regular(path) as file:
             reader = csv.DictReader(_lines_of(file), strict=True)
             _check_columns(reader.fieldnames or ())
+            names = {name: printable(name) for name in reader.fieldnames or () if not name.endswith(COUNTS_IN)}
             for row in reader:
-                numbers = {name: text for name, text in row.items() if not str(name).endswith(COUNTS_IN)}
-                rows.append({printable(str(name)): _value(text) for name, text in numbers.items()})
+                if None in row:
+                    _value(row[None])  # cells beyond the header
+                rows.append({shown: _value(row[name]) for name, shown in names.items()})
     except FileNotFoundError:
         problems.append(f"{path.name} is missing: no round was committed")
     except OSError as error:

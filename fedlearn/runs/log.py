@@ -135,7 +135,7 @@ class EventTail:
         Parameters
         ----------
         only
-            Other events are passed over unread, such as those of single nodes: one made by `kinds_of_event`.
+            Lines without it are passed over unread, such as events of single nodes: one made by `kinds_of_event`.
 
         Raises
         ------
@@ -146,12 +146,10 @@ class EventTail:
             file.seek(self._position)
             while new := self._piece(file):
                 self._position += len(new)
-                *lines, rest = (self._rest + new).split(b"\n")
+                whole, _, rest = (self._rest + new).rpartition(b"\n")
                 self._rest = rest if len(rest) <= LONGEST_LINE else b"\0"  # which no JSON begins with
                 self._wasted += len(rest) - len(self._rest)
-                for line in lines:
-                    if only is not None and not only.search(line) and EVENT in line:
-                        continue
+                for line in whole.split(b"\n") if only is None else _lines_with(only, whole):
                     event = _event_of(line)
                     if event is None:
                         self._wasted += len(line)
@@ -164,6 +162,15 @@ class EventTail:
             reason = f"{self._wasted} bytes of it are no events: the rest is not read"
             raise OSError(errno.EINVAL, reason, str(self._path))
         return new
+
+
+def _lines_with(pattern: re.Pattern[bytes], text: bytes) -> Iterator[bytes]:
+    """Yield the lines in which something is found; the others are never made."""
+    end = 0
+    for found in pattern.finditer(text):
+        if found.start() >= end:
+            end = (text.find(b"\n", found.end()) + 1 or len(text) + 1) - 1
+            yield text[text.rfind(b"\n", 0, found.start()) + 1 : end]
 
 
 def kinds_of_event(*names: str) -> re.Pattern[bytes]:

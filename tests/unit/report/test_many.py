@@ -12,7 +12,7 @@ from fedlearn.report.folders import run_folders
 from fedlearn.report.points import differing
 from fedlearn.report.rows import node_rows
 from fedlearn.report.stored import read_run
-from fedlearn.runs.log import has_ended
+from fedlearn.runs.log import EventTail, has_ended, kinds_of_event
 from fedlearn.runs.reading import cleaned
 
 REPORTED = {"time": 1.0, "event": "reported", "round": 1, "attempt": 1, "node": 2, "partition": 0, "bytes": 250}
@@ -28,6 +28,18 @@ def test_what_only_a_live_page_shows_is_passed_over_where_a_run_has_ended(make_r
     assert (going.log.view.committed, ended.log.view.committed) == (3, 0)
     assert going.log.view.nodes["late"] == ended.log.view.nodes["late"] == 1
     assert (going.log.view.nodes["reported"], ended.log.view.nodes["reported"]) == (1, 0)
+
+
+@pytest.mark.parametrize("piece", [7, 64, 1 << 22])
+def test_events_of_some_kinds_are_those_of_all_events(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr("fedlearn.runs.log.PIECE", piece)
+    kinds = ["started", "ready", "late", "late", "reported", "failed", "failed", "ended"]
+    lines = [f'{{"time": {at}.0, "event": "{kind}", "event_before": "{kind}"}}' for at, kind in enumerate(kinds)]
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join(["", *lines, '{"event": "late" no JSON', lines[2]]) + "\n" + '{"event": "late"')
+    wanted = [event for event in EventTail(path).read() if event["event"] in ("late", "ended")]
+    assert [event["time"] for event in wanted] == [2.0, 3.0, 7.0, 2.0]
+    assert list(EventTail(path).read(only=kinds_of_event("late", "ended"))) == wanted
 
 
 def test_nodes_are_read_only_where_the_first_line_has_the_columns(make_run):
