@@ -60,7 +60,7 @@ class FedALASGD(SGD):
         return fit
 
     def _between(self, state: State, task: LocalTask) -> State:
-        """Return the node's start, v + (x - v) W, with W learned in evaluation mode: whatever ran before, the same."""
+        """Learn the weights W in evaluation mode, and return the node's start v + (x - v) W."""
         self.model.module.eval()
         own, kept = task.memory.arrays[OWN], task.memory.arrays.get(WEIGHTS, {})
         layer = last_layer(self.model.module) + "."

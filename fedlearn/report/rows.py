@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ SMALLEST = 1 / LARGEST  # below it, a quotient may be infinite
 MOST_COLUMNS = 200  # of metrics.csv
 MOST_NODE_BYTES = 1 << 24  # of nodes.csv; a row takes about a hundred
 LONGEST_COLUMN = 100  # letters of a column's name
+UNEVEN = "it has another number of cells than the header"
 LONGEST_ROW = 1 << 16  # bytes of metrics.csv without a line's end
 
 Row = Mapping[str, float | None]
@@ -33,8 +34,8 @@ def read_rows(path: Path, problems: list[str]) -> list[Row]:
             _check_columns(reader.fieldnames or ())
             names = {name: printable(name) for name in reader.fieldnames or () if not name.endswith(COUNTS_IN)}
             for row in reader:
-                if None in row:
-                    _value(row[None])  # cells beyond the header
+                if None in row:  # cells beyond the header
+                    raise ValueError(UNEVEN)
                 rows.append({shown: _value(row[name]) for name, shown in names.items()})
     except FileNotFoundError:
         problems.append(f"{path.name} is missing: no round was committed")
@@ -45,7 +46,7 @@ def read_rows(path: Path, problems: list[str]) -> list[Row]:
     return rows
 
 
-def node_rows(folder: Path, columns: Iterable[str] = ()) -> tuple[Sequence[Row], str]:
+def node_rows(folder: Path, columns: Sequence[str] = ()) -> tuple[Sequence[Row], str]:
     """Return the rows of a run's nodes.csv, and a line on what cannot be read; both are empty if there is no file.
 
     Parameters
@@ -58,9 +59,10 @@ def node_rows(folder: Path, columns: Iterable[str] = ()) -> tuple[Sequence[Row],
         found = path.lstat()
     except OSError:
         return (), ""
-    with suppress(OSError, ValueError, csv.Error), open_regular(path) as file:
-        if not {*columns} <= {*next(csv.reader(_lines_of(file)), ())}:
-            return (), ""
+    if columns:
+        with suppress(OSError, ValueError, csv.Error), open_regular(path) as file:
+            if not {*columns} <= {*next(csv.reader(_lines_of(file)), ())}:
+                return (), ""
     return _node_rows(path, found.st_size, found.st_mtime_ns)
 
 
@@ -96,7 +98,7 @@ def _value(text: Any) -> float | None:
     if text == "":
         return None
     if not isinstance(text, str):
-        raise ValueError("it has another number of cells than the header")
+        raise ValueError(UNEVEN)
     return finite(float(text))
 
 

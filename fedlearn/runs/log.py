@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -135,7 +135,7 @@ class EventTail:
         Parameters
         ----------
         only
-            Lines without it are passed over unread, such as events of single nodes: one made by `kinds_of_event`.
+            Other events are passed over unread, such as those of single nodes: one made by `kinds_of_event`.
 
         Raises
         ------
@@ -146,10 +146,10 @@ class EventTail:
             file.seek(self._position)
             while new := self._piece(file):
                 self._position += len(new)
-                whole, _, rest = (self._rest + new).rpartition(b"\n")
+                *lines, rest = (self._rest + new).split(b"\n")
                 self._rest = rest if len(rest) <= LONGEST_LINE else b"\0"  # which no JSON begins with
                 self._wasted += len(rest) - len(self._rest)
-                for line in whole.split(b"\n") if only is None else _lines_with(only, whole):
+                for line in lines if only is None else _of_kinds(only, lines):
                     event = _event_of(line)
                     if event is None:
                         self._wasted += len(line)
@@ -164,13 +164,9 @@ class EventTail:
         return new
 
 
-def _lines_with(pattern: re.Pattern[bytes], text: bytes) -> Iterator[bytes]:
-    """Yield the lines in which something is found; the others are never made."""
-    end = 0
-    for found in pattern.finditer(text):
-        if found.start() >= end:
-            end = (text.find(b"\n", found.end()) + 1 or len(text) + 1) - 1
-            yield text[text.rfind(b"\n", 0, found.start()) + 1 : end]
+def _of_kinds(only: re.Pattern[bytes], lines: Iterable[bytes]) -> list[bytes]:
+    """Return the lines of events of some kinds, and those that are no events, which the reader counts as wasted."""
+    return [line for line in lines if only.search(line) or EVENT not in line]
 
 
 def kinds_of_event(*names: str) -> re.Pattern[bytes]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedlearn.report.charts.axes import axis_of, log_axis_of
 from fedlearn.report.charts.captions import placed
-from fedlearn.report.charts.kinds import WHOLE, Chart, HeatMap, Line, LineChart, ScatterChart, StackedBars
+from fedlearn.report.charts.kinds import WHOLE, Chart, Dot, HeatMap, Line, LineChart, ScatterChart, StackedBars
 from fedlearn.report.numbers import MeanSd, written
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def save(chart: Chart, folder: Path, name: str = "", *, formats: Sequence[str] =
 
 def add_line(axes: Axes, line: Line, **style: Any) -> None:
     """Draw a line with its band; its slot gives color and dashes, unless `style` does."""
-    color, dash = PALETTE[line.slot % len(PALETTE)], DASHES[line.slot // len(PALETTE) % len(DASHES)]
+    color, dash = _color(line), _dash(line)
     marker = "o" if len(line.x) == 1 else None
     look = {"color": color, "linestyle": dash, "label": _label(line.label), "marker": marker, **style}
     (drawn_line,) = axes.plot(line.x, line.y, **look)
@@ -98,17 +98,14 @@ def add_unnamed(axes: Axes, lines: Sequence[Line]) -> None:
     """Draw lines and bands as `add_line` does, in one piece and without names: hundreds of them in a second."""
     from matplotlib.collections import LineCollection, PolyCollection
 
-    def color(line: Line) -> str:
-        return PALETTE[line.slot % len(PALETTE)]
-
     bands = [line for line in lines if line.low]
     around = [np.column_stack([[*line.x, *line.x[::-1]], [*line.low, *line.high[::-1]]]) for line in bands]
-    axes.add_collection(PolyCollection(around, facecolors=[color(line) for line in bands], alpha=0.15, linewidths=0))
+    axes.add_collection(PolyCollection(around, facecolors=[_color(line) for line in bands], alpha=0.15, linewidths=0))
     through = [np.column_stack([line.x, line.y]) for line in lines]
-    dashes = [DASHES[line.slot // len(PALETTE) % len(DASHES)] for line in lines]
-    axes.add_collection(LineCollection(through, colors=[color(line) for line in lines], linestyles=dashes))
+    dashes = [_dash(line) for line in lines]
+    axes.add_collection(LineCollection(through, colors=[_color(line) for line in lines], linestyles=dashes))
     single = [line for line in lines if len(line.x) == 1]
-    axes.scatter([line.x[0] for line in single], [line.y[0] for line in single], c=[color(line) for line in single])
+    axes.scatter([line.x[0] for line in single], [line.y[0] for line in single], c=[_color(line) for line in single])
     axes.autoscale_view()
 
 
@@ -167,6 +164,14 @@ def _lines(chart: LineChart, axes: Axes) -> None:
         axes.legend()
 
 
+def _color(drawn: Line | Dot) -> str:
+    return PALETTE[drawn.slot % len(PALETTE)]
+
+
+def _dash(line: Line) -> str:
+    return DASHES[line.slot // len(PALETTE) % len(DASHES)]
+
+
 def _label(name: str) -> str:
     """Return a name that does not begin with an underscore: matplotlib would leave it out of the legend."""
     return f" {name}" if name.startswith("_") else name
@@ -193,7 +198,7 @@ def _bars(chart: StackedBars, axes: Axes) -> None:
 def _dots(chart: ScatterChart, axes: Axes) -> None:
     front = sorted((dot.x, dot.y) for dot in chart.dots if dot.on_front)
     axes.plot([x for x, _ in front], [y for _, y in front], "--", color="#8b919a", linewidth=1, zorder=1)
-    edges = [PALETTE[dot.slot % len(PALETTE)] for dot in chart.dots]
+    edges = [_color(dot) for dot in chart.dots]
     faces = [edge if dot.on_front else "white" for edge, dot in zip(edges, chart.dots, strict=True)]
     places = ([dot.x for dot in chart.dots], [dot.y for dot in chart.dots])
     axes.scatter(*places, s=34, color=faces, edgecolors=edges, zorder=2)

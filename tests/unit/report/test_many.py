@@ -42,6 +42,15 @@ def test_events_of_some_kinds_are_those_of_all_events(tmp_path, monkeypatch, pie
     assert list(EventTail(path).read(only=kinds_of_event("late", "ended"))) == wanted
 
 
+def test_lines_that_are_no_events_are_counted_where_some_kinds_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedlearn.runs.log.PIECE", 64)
+    monkeypatch.setattr("fedlearn.runs.log.MOST_WASTED", 100)
+    path = tmp_path / "events.jsonl"
+    path.write_text("no event\n" * 40 + '{"time": 1.0, "event": "ended"}\n')
+    with pytest.raises(OSError, match="no events"):
+        list(EventTail(path).read(only=kinds_of_event("ended")))
+
+
 def test_nodes_are_read_only_where_the_first_line_has_the_columns(make_run):
     folder = make_run("a")
     assert node_rows(folder, ["accuracy"]) == ((), "")  # there is no file
