@@ -77,8 +77,9 @@ def differing(runs: Sequence[StoredRun]) -> list[str]:
 
 def _differs(name: str, runs: Sequence[StoredRun]) -> bool:
     """Return whether a setting is not the same in all runs; values that are one object are written once."""
-    values = {id(value): value for value in [run.settings.get(name) for run in runs]}
-    return len({repr(value) for value in values.values()}) > 1
+    values = [run.settings.get(name) for run in runs]
+    one_of_each = dict(zip(map(id, values), values, strict=True)).values()
+    return len({*map(repr, one_of_each)}) > 1
 
 
 def _that_choose(name: str, runs: Sequence[StoredRun]) -> list[StoredRun]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from fedlearn.runs.names import NODES
 from fedlearn.runs.reading import open_regular
@@ -30,13 +30,14 @@ def read_rows(path: Path, problems: list[str]) -> list[Row]:
     rows: list[Row] = []
     try:
         with open_regular(path) as file:
-            reader = csv.DictReader(_lines_of(file), strict=True)
-            _check_columns(reader.fieldnames or ())
-            names = {name: printable(name) for name in reader.fieldnames or () if not name.endswith(COUNTS_IN)}
-            for row in reader:
-                if None in row:  # cells beyond the header
+            lines = csv.reader(_lines_of(file), strict=True)
+            header = next(lines, [])
+            _check_columns(header)
+            names = [(place, printable(name)) for place, name in enumerate(header) if not name.endswith(COUNTS_IN)]
+            for cells in filter(None, lines):
+                if len(cells) != len(header):
                     raise ValueError(UNEVEN)
-                rows.append({shown: _value(row[name]) for name, shown in names.items()})
+                rows.append({name: _value(cells[place]) for place, name in names})
     except FileNotFoundError:
         problems.append(f"{path.name} is missing: no round was committed")
     except OSError as error:
@@ -89,7 +90,7 @@ def _check_columns(names: Sequence[str]) -> None:
         raise ValueError(f"a column's name has {len(long[0])} letters")
 
 
-def _value(text: Any) -> float | None:
+def _value(text: str) -> float | None:
     """Return a cell as a number, None if the cell is empty.
 
     >>> _value("0.25"), _value("")
@@ -97,9 +98,8 @@ def _value(text: Any) -> float | None:
     """
     if text == "":
         return None
-    if not isinstance(text, str):
-        raise ValueError(UNEVEN)
-    return finite(float(text))
+    number = float(text)
+    return number if SMALLEST <= abs(number) < LARGEST else finite(number)
 
 
 def finite(value: object) -> float | None:

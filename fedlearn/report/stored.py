@@ -18,7 +18,7 @@ from fedlearn.config.load import flat_from_toml
 from fedlearn.report.folders import MARKS
 from fedlearn.report.rows import Row, read_rows
 from fedlearn.runs.history import COLUMNS
-from fedlearn.runs.log import Event, EventTail, RunView, has_ended, kinds_of_event
+from fedlearn.runs.log import Event, EventTail, RunView, has_ended, other_events
 from fedlearn.runs.names import (
     BEST,
     CHECKPOINT,
@@ -42,7 +42,7 @@ from fedlearn.words.spread import ON_NODES
 NOTES = "notes.txt"  # written by the user
 RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
-OF_ENDED = kinds_of_event("started", "ended", *WENT_WRONG)  # what a page shows of a run that has ended
+LIVE = other_events("started", "ended", *WENT_WRONG)  # what a page of a run that has ended does not show
 
 MOST_COUNTED = 2**53  # of rounds, nodes, attempts
 COUNTS = ("rounds", "committed", "round", "attempt", "cohort")  # entries of events that must be counts
@@ -125,7 +125,7 @@ class StoredRun:
 
     def total(self, name: str) -> float:
         """Return the sum of a column over all rounds that have a value."""
-        return sum(value for value in self.column(name) if value is not None)
+        return sum(filter(None, self.column(name)), 0.0)
 
     def sent(self, name: str) -> float | None:
         """Return the sum of a column of bytes; None of a baseline of a federation, where nothing would be sent."""
@@ -158,7 +158,7 @@ class LogRead:
         reports that count.
         """
         is_over = not self.seen and os.path.lexists(self.path) and has_ended(self.path)
-        for event in self.tail.read(only=OF_ENDED if is_over else None):
+        for event in self.tail.read(without=LIVE if is_over else None):
             with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):  # an event of another form
                 self._take(event)
 

@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -129,13 +129,13 @@ class EventTail:
         self._rest = b""
         self._wasted = 0
 
-    def read(self, *, only: re.Pattern[bytes] | None = None) -> Iterator[Event]:
+    def read(self, *, without: re.Pattern[bytes] | None = None) -> Iterator[Event]:
         """Yield the events that were appended since the last call; a line that a kill has cut short is left out.
 
         Parameters
         ----------
-        only
-            Other events are passed over unread, such as those of single nodes: one made by `kinds_of_event`.
+        without
+            The lines that it finds are passed over unread, such as those of single nodes: see `other_events`.
 
         Raises
         ------
@@ -146,10 +146,11 @@ class EventTail:
             file.seek(self._position)
             while new := self._piece(file):
                 self._position += len(new)
-                *lines, rest = (self._rest + new).split(b"\n")
+                lines, end, rest = (self._rest + new).rpartition(b"\n")
                 self._rest = rest if len(rest) <= LONGEST_LINE else b"\0"  # which no JSON begins with
                 self._wasted += len(rest) - len(self._rest)
-                for line in lines if only is None else _of_kinds(only, lines):
+                lines += end
+                for line in (without.sub(b"", lines) if without else lines).split(b"\n"):
                     event = _event_of(line)
                     if event is None:
                         self._wasted += len(line)
@@ -164,18 +165,15 @@ class EventTail:
         return new
 
 
-def _of_kinds(only: re.Pattern[bytes], lines: Iterable[bytes]) -> list[bytes]:
-    """Return the lines of events of some kinds, and those that are no events, which the reader counts as wasted."""
-    return [line for line in lines if only.search(line) or EVENT not in line]
+def other_events(*names: str) -> re.Pattern[bytes]:
+    r"""Return what finds lines, as `EventLog` writes them, of events of all kinds but these.
 
-
-def kinds_of_event(*names: str) -> re.Pattern[bytes]:
-    """Return what finds the lines of events of these kinds.
-
-    >>> bool(kinds_of_event("ended").search(b'{"time": 1.0, "event": "ended", "status": "completed"}'))
-    True
+    >>> other_events("ended").sub(b"", b'{"time": 1.0, "event": "ready"}\n{"time": 2.0, "event": "ended"}\n')
+    b'{"time": 2.0, "event": "ended"}\n'
     """
-    return re.compile(EVENT + b"(?:" + "|".join(map(re.escape, names)).encode() + b')"')
+    kinds = "|".join(map(re.escape, names)).encode()
+    line = rb'\{"time": [0-9.]+, (?:"virtual": [-+0-9.e]+, )?%b(?!(?:%b)")[^\n]*+\n' % (EVENT, kinds)
+    return re.compile(b"^(?:" + line + b")++", re.MULTILINE)
 
 
 def has_ended(path: Path) -> bool:

@@ -70,11 +70,12 @@ def line_of(point: Point, metric: str, axis: str, divisor: float = 1) -> Line | 
     length = min(len(table) for table in tables)
     if not length:
         return None
+    if len(tables) == 1:
+        places, values = zip(*tables[0], strict=True)
+        return Line(point.label, point.slot, tuple(place / divisor for place in places), values)
     stacked = np.array([table[:length] for table in tables])  # (seeds, rounds, 2)
     x, y = stacked[:, :, 0].mean(0) / divisor, stacked[:, :, 1]
     mean = y.mean(0)
-    if len(tables) == 1:
-        return Line(point.label, point.slot, tuple(x), tuple(mean))
     deviation = y.std(0, ddof=1)
     return Line(point.label, point.slot, tuple(x), tuple(mean), tuple(mean - deviation), tuple(mean + deviation))
 

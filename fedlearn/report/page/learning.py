@@ -45,18 +45,16 @@ def heading(runs: Sequence[StoredRun]) -> str:
     return f"<h2>Learning</h2>{TOOLS.format(axes=labels)}"
 
 
-def curves(points: Sequence[Point]) -> str:
-    """Return the curves of all metrics but those of the spread over nodes and of devices."""
-    runs = [run for point in points for run in point.runs]
-    hidden = spread_names(runs)
-    drawn = charts.curves(points, by=["rounds"])
-    return grid_of(points, [c for c in drawn if not (_metric_of(c) in hidden or is_of_devices(_metric_of(c)))])
+def curves(points: Sequence[Point], drawn: Sequence[LineChart]) -> str:
+    """Return those of the charts by round that show no spread over nodes, and no device."""
+    hidden = spread_names([run for point in points for run in point.runs])
+    return grid_of(points, [c for c in drawn if not (metric_of(c) in hidden or is_of_devices(metric_of(c)))])
 
 
 def devices(points: Sequence[Point]) -> str:
     """Return the section of what devices did, by round, of the runs that have devices."""
     timed = [point for point in points if any(run.latest(VIRTUAL_SECONDS.name) is not None for run in point.runs)]
-    drawn = [chart for chart in charts.curves(timed, by=["rounds"]) if is_of_devices(_metric_of(chart))]
+    drawn = [chart for chart in charts.curves(timed, by=["rounds"]) if is_of_devices(metric_of(chart))]
     return f"<h2>Devices</h2>{grid_of(timed, drawn)}" if drawn else ""
 
 
@@ -83,20 +81,21 @@ def grid_of(points: Sequence[Point], drawn: Sequence[LineChart], *, note: str = 
     points = [point for point in points if point.slot in slots]
     runs = [run for point in points for run in point.runs]
     loss = metrics_of(runs).privacy_loss
-    if loss is not None and loss.name in map(_metric_of, drawn):
+    if loss is not None and loss.name in map(metric_of, drawn):
         note = f"{note} {loss.title}: {counts_in(runs)}."
         note += " The dashed line is the budget." if charts.ceilings_of(runs, loss.name) else ""
     if any(len(point.runs) > 1 for point in points):
         note = "Lines are means over seeds; bands are one standard deviation to each side, as in the tables. " + note
     said = f'<p class="note">{escape(note.strip())}</p>' if note else ""
     names = legend([(point.label, line_class(point.slot)) for point in points])
-    figures = "".join(figure(chart, metric=_metric_of(chart)) for chart in drawn)
-    measured = data_of(points, [_metric_of(chart) for chart in drawn])
+    figures = "".join(figure(chart, metric=metric_of(chart)) for chart in drawn)
+    measured = data_of(points, [metric_of(chart) for chart in drawn])
     data = json.dumps(measured | ({"parted": parted} if parted else {}), separators=(",", ":"))
     return f'{said}<div class="names">{names}</div><div class="grid-3" data-curves="{escape(data)}">{figures}</div>'
 
 
-def _metric_of(chart: LineChart) -> str:
+def metric_of(chart: LineChart) -> str:
+    """Return the name of the metric that a chart shows by round."""
     return chart.key.removesuffix("_by_round")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fedlearn.report.charts.learning import curves
+from fedlearn.report.charts.kinds import LineChart
 from fedlearn.report.charts.nodes import over_nodes
 from fedlearn.report.numbers import number
 from fedlearn.report.page.figures import figure
-from fedlearn.report.page.learning import grid_of, spread_names
+from fedlearn.report.page.learning import grid_of, metric_of, spread_names
 from fedlearn.report.points import Point
 from fedlearn.report.rows import node_rows
 from fedlearn.report.stored import StoredRun
@@ -22,9 +22,9 @@ HOW = (
 )
 
 
-def nodes(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
+def nodes(runs: Sequence[StoredRun], points: Sequence[Point], by_round: Sequence[LineChart]) -> str:
     """Return the section: the nodes of a single run, or the headline metric's spread over nodes of several runs."""
-    inside = _of_one(runs[0]) if len(runs) == 1 else _of_several(runs, points)
+    inside = _of_one(runs[0]) if len(runs) == 1 else _of_several(runs, points, by_round)
     return f"<h2>Nodes</h2>{inside}" if inside else ""
 
 
@@ -47,7 +47,6 @@ def _figures(run: StoredRun) -> str:
     return f'<div class="tiles small">{cells}</div><p class="note">{escape(headline.title)} on nodes. {HOW}</p>'
 
 
-def _of_several(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
+def _of_several(runs: Sequence[StoredRun], points: Sequence[Point], by_round: Sequence[LineChart]) -> str:
     names = spread_names(runs)
-    drawn = [chart for chart in curves(points, by=["rounds"]) if chart.key.removesuffix("_by_round") in names]
-    return grid_of(points, drawn, note=HOW)
+    return grid_of(points, [chart for chart in by_round if metric_of(chart) in names], note=HOW)

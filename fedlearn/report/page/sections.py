@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 
 from fedlearn.report.charts.kinds import HeatMap
-from fedlearn.report.charts.learning import pareto
+from fedlearn.report.charts.learning import curves, pareto
 from fedlearn.report.charts.rounds import all_reported, fates, phases
 from fedlearn.report.charts.skew import skew_of
 from fedlearn.report.numbers import bits_both_ways, ratio, seconds, size, text_of
@@ -66,16 +66,17 @@ def sections_of(
 
 def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, problems: Sequence[str]) -> dict[str, str]:
     points = points_of(runs)
+    by_round = curves(points, by=["rounds"])
     return {
         "head": _head(runs, title, live=live, problems=problems),
         "choose": run_list.heading(runs),
         "results": _results(runs, points),
         "statistics": statistics(runs),
         "learning": learning.heading(runs),
-        "curves": learning.curves(points),
+        "curves": learning.curves(points, by_round),
         "pareto": _pareto(points),
         "skew": _skew(runs),
-        "nodes": nodes(runs, points),
+        "nodes": nodes(runs, points, by_round),
         "gains": gains(runs, points),
         "trouble": details.trouble(runs),
         "classes": classes(runs),

@@ -12,7 +12,7 @@ from fedlearn.report.folders import run_folders
 from fedlearn.report.points import differing
 from fedlearn.report.rows import node_rows
 from fedlearn.report.stored import read_run
-from fedlearn.runs.log import EventTail, has_ended, kinds_of_event
+from fedlearn.runs.log import EventTail, has_ended, other_events
 from fedlearn.runs.reading import cleaned
 
 REPORTED = {"time": 1.0, "event": "reported", "round": 1, "attempt": 1, "node": 2, "partition": 0, "bytes": 250}
@@ -39,7 +39,7 @@ def test_events_of_some_kinds_are_those_of_all_events(tmp_path, monkeypatch, pie
     path.write_text("\n".join(["", *lines, '{"event": "late" no JSON', lines[2]]) + "\n" + '{"event": "late"')
     wanted = [event for event in EventTail(path).read() if event["event"] in ("late", "ended")]
     assert [event["time"] for event in wanted] == [2.0, 3.0, 7.0, 2.0]
-    assert list(EventTail(path).read(only=kinds_of_event("late", "ended"))) == wanted
+    assert list(EventTail(path).read(without=other_events("late", "ended"))) == wanted
 
 
 def test_lines_that_are_no_events_are_counted_where_some_kinds_are_read(tmp_path, monkeypatch):
@@ -48,7 +48,16 @@ def test_lines_that_are_no_events_are_counted_where_some_kinds_are_read(tmp_path
     path = tmp_path / "events.jsonl"
     path.write_text("no event\n" * 40 + '{"time": 1.0, "event": "ended"}\n')
     with pytest.raises(OSError, match="no events"):
-        list(EventTail(path).read(only=kinds_of_event("ended")))
+        list(EventTail(path).read(without=other_events("ended")))
+
+
+def test_events_in_another_form_than_ours_are_read(tmp_path):
+    path = tmp_path / "events.jsonl"
+    ours = ['{"time": 1.5, "virtual": 1e-06, "event": "ready"}', '{"time": 2.0, "event": "ready", "why": "\\n"}']
+    others = ['{"event": "ended", "time": 3.0}', '{"event":"ready"}', ' {"time": 4.0, "event": "ended"}']
+    path.write_bytes("\r\n".join([*ours, *others, *ours, ""]).encode())
+    read = [event["event"] for event in EventTail(path).read(without=other_events("ended"))]
+    assert read == ["ended", "ready", "ended"]
 
 
 def test_nodes_are_read_only_where_the_first_line_has_the_columns(make_run):
