@@ -9,6 +9,7 @@ Flower has moved; Flower's own command is run in that case.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -24,6 +25,7 @@ try:
     from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
     from flwr.supercore import sql_mixin
     from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
+    from flwr.supercore.corestate.sql_corestate import SqlCoreState
     from flwr.supercore.date import now
     from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
     from flwr.supercore.state.schema.linkstate_models import MessageIns
@@ -41,6 +43,7 @@ try:
     wanted = [
         (extensions, "get_middleware"), (fleet_handlers, "push_messages"), (fleet_handlers, "push_object"),
         (SqlLinkState, "_cleanup_push_session"), (sql_mixin, "SQLITE_PRAGMAS"),
+        (SqlCoreState, "_cleanup_expired_task_tokens"),
     ]  # fmt: skip
     missing = ", ".join(name for module, name in wanted if not hasattr(module, name))
 except (ImportError, AttributeError) as error:  # Flower has moved something
@@ -55,6 +58,7 @@ MOST_RECORDS = 64  # records of a reply; `server/gate.py` takes no more
 MOST_PARTS = 1024  # parts of a reply, of all levels: pieces of arrays are 5 MiB
 PATIENCE = 60_000  # milliseconds that a call waits for the database while others write; Flower's fail after 5,000
 LONGEST_WORK = 1e7  # seconds of work that a node may claim for a reply
+EXPIRY = 1.0  # seconds between searches for tasks whose process has vanished, which Flower makes at every request
 
 
 def headers_of_node() -> tuple[str, str, str]:
@@ -150,6 +154,19 @@ def store_part(push_object: Callable[..., Any], request: Any, state: Any) -> Any
     return push_object(request=request, state=state)
 
 
+def at_most_each(seconds: float, call: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return a call that does nothing if it was made less than some seconds ago."""
+    last = -math.inf
+
+    def seldom(state: Any) -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            call(state)
+
+    return seldom
+
+
 def key_of(scope: Any) -> bytes:
     """Return the public key that a request names, as it is written there; empty without a key."""
     name = FLEET_HTTP_PUBLIC_KEY_HEADER.lower().encode("latin-1")
@@ -173,6 +190,8 @@ def run_superlink(*ours: Any) -> None:
     fleet_handlers.push_messages = partial(store_reply, fleet_handlers.push_messages)
     fleet_handlers.push_object = partial(store_part, fleet_handlers.push_object)
     keep_trees_whole()
+    search = at_most_each(EXPIRY, SqlCoreState._cleanup_expired_task_tokens)
+    SqlCoreState._cleanup_expired_task_tokens = search  # type: ignore[method-assign, assignment]
     pragmas = (*vars(sql_mixin)["SQLITE_PRAGMAS"], ("busy_timeout", str(PATIENCE)))
     setattr(sql_mixin, "SQLITE_PRAGMAS", pragmas)  # noqa: B010, it exports no such name
     answer_in_one_piece()
