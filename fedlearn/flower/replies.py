@@ -9,8 +9,9 @@ or replies, each gets a request of its own, so that the failure is one node's lo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -19,10 +20,11 @@ from flwr.app import Error, Message
 from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, no_object_id_recompute
 from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError, inflate_object_from_contents, pull_objects
 
+from fedlearn.flower.enclosed import enclose, enclosed_in, names_in, small
 from fedlearn.flower.messages import reply_from
 
 PATIENCE = 0.5  # seconds that a pull waits for replies that are on their way
@@ -34,16 +36,35 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-def push(grid: Grid, messages: Sequence[Message]) -> list[str]:
+def push(grid: Any, messages: Sequence[Message]) -> list[str]:
     """Send messages; return their ids, empty for messages that could not be sent."""
 
     def to_nodes(some: Sequence[Message]) -> list[str]:
-        ids = list(grid.push_messages(some))
+        with no_object_id_recompute(), _enclosing(grid._runtime_client, some):
+            ids = list(grid.push_messages(some))
         if len(ids) != len(some):  # Flower returns no ids where the messages are too large together
             raise _TooLarge("too large")
         return [message_id or "" for message_id in ids]
 
     return _each_if_not_all(to_nodes, messages, "", lambda message: f"to node {message.metadata.dst_node_id}")
+
+
+@contextmanager
+def _enclosing(client: Any, messages: Iterable[Message]) -> Iterator[None]:
+    """Have a client of the SuperLink enclose the parts of messages in what it announces, the small ones first."""
+    objects = {name: part for message in messages for name, part in get_all_nested_objects(message).items()}
+    parts = small(sorted(((name, part.deflate()) for name, part in objects.items()), key=lambda part: len(part[1])))
+    announce = client.PushMessages
+
+    def enclosed(request: Any) -> Any:
+        enclose(request, parts)
+        return announce(request)
+
+    client.PushMessages = enclosed
+    try:
+        yield
+    finally:
+        del client.PushMessages
 
 
 class _TooLarge(Exception):
@@ -96,16 +117,17 @@ class Replies:
 
         def announced(some: Sequence[str]) -> list[Any]:
             answer = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=some))
-            return list(zip(answer.messages_list, answer.message_object_trees, strict=True))
+            come = enclosed_in(answer)
+            return [(*each, come) for each in zip(answer.messages_list, answer.message_object_trees, strict=True)]
 
-        for about, parts in filter(None, _each_if_not_all(announced, message_ids, None, "about {}".format)):
+        for about, *parts in filter(None, _each_if_not_all(announced, message_ids, None, "about {}".format)):
             future: Future[Message] = Future()
             self._coming[about.metadata.reply_to_message_id] = future
-            Thread(target=self._read_into, args=(future, about, parts), daemon=True).start()
+            Thread(target=self._read_into, args=(future, about, *parts), daemon=True).start()
 
-    def _read_into(self, future: Future[Message], about: Any, parts: Any) -> None:
+    def _read_into(self, future: Future[Message], about: Any, tree: Any, come: Mapping[str, bytes]) -> None:
         try:
-            future.set_result(self._read(about.metadata, parts))
+            future.set_result(self._read(about.metadata, tree, come))
         except Exception as error:  # any error in reading foreign bytes is that node's failure
             reason = f"its reply cannot be read: {type(error).__name__}: {str(error)[:300]}"
             metadata = about.metadata
@@ -116,13 +138,13 @@ class Replies:
                 )
             )  # fmt: skip
 
-    def _read(self, metadata: Any, parts: Any) -> Message:
-        """Return one reply, when all its parts have arrived."""
+    def _read(self, metadata: Any, tree: Any, come: Mapping[str, bytes]) -> Message:
+        """Return one reply, when all its parts have arrived; `come` are those that were enclosed."""
         client, node, run_id = self._grid._runtime_client, self._grid.node, self._grid.run.run_id
-        contents = pull_objects(
-            [part.object_id for part in iterate_object_tree(parts)],
-            make_pull_object_fn_protobuf(pull_object_protobuf=client.PullObject, node=node, run_id=run_id),
-        )
+        names = names_in([tree])
+        pull = make_pull_object_fn_protobuf(pull_object_protobuf=client.PullObject, node=node, run_id=run_id)
+        contents = {name: come[name] for name in names if name in come}
+        contents |= pull_objects([name for name in names if name not in come], pull)
         client.ConfirmMessageReceived(
             ConfirmMessageReceivedRequest(node=node, run_id=run_id, message_object_id=metadata.message_id)
         )

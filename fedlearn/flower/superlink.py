@@ -33,17 +33,20 @@ try:
     from flwr.superlink.cli.flower_superlink import flower_superlink
     from flwr.superlink.dependencies.linkstate import get_linkstate
     from flwr.superlink.servicer.fleet import fleet_handlers
+    from flwr.superlink.servicer.runtime import runtime_handlers
     from sqlalchemy import select
     from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
     from starlette.requests import Request
 
+    from fedlearn.flower.enclosed import enclosing, storing_enclosed
     from fedlearn.flower.object_store import NAME, keep_trees_whole
 
     wanted = [
         (extensions, "get_middleware"), (fleet_handlers, "push_messages"), (fleet_handlers, "push_object"),
         (SqlLinkState, "_cleanup_push_session"), (sql_mixin, "SQLITE_PRAGMAS"),
-        (SqlCoreState, "_cleanup_expired_task_tokens"),
+        (SqlCoreState, "_cleanup_expired_task_tokens"), (fleet_handlers, "pull_messages"),
+        (runtime_handlers, "push_messages"), (runtime_handlers, "pull_messages"), (runtime_handlers, "push_object"),
     ]  # fmt: skip
     missing = ", ".join(name for module, name in wanted if not hasattr(module, name))
 except (ImportError, AttributeError) as error:  # Flower has moved something
@@ -187,8 +190,12 @@ def run_superlink(*ours: Any) -> None:
     """Run Flower's SuperLink behind these ASGI middlewares, outermost first; arguments are in `sys.argv`."""
     middleware = extensions.get_middleware
     extensions.get_middleware = lambda: (*map(Middleware, ours), *middleware())
-    fleet_handlers.push_messages = partial(store_reply, fleet_handlers.push_messages)
     fleet_handlers.push_object = partial(store_part, fleet_handlers.push_object)
+    store = partial(store_reply, fleet_handlers.push_messages)
+    fleet_handlers.push_messages = storing_enclosed(store, fleet_handlers.push_object)
+    runtime_handlers.push_messages = storing_enclosed(runtime_handlers.push_messages, runtime_handlers.push_object)
+    fleet_handlers.pull_messages = enclosing(fleet_handlers.pull_messages)
+    runtime_handlers.pull_messages = enclosing(runtime_handlers.pull_messages)
     keep_trees_whole()
     search = at_most_each(EXPIRY, SqlCoreState._cleanup_expired_task_tokens)
     SqlCoreState._cleanup_expired_task_tokens = search  # type: ignore[method-assign, assignment]

@@ -19,6 +19,9 @@ from fedlearn.flower.unary import answer_in_one_piece
 try:
     import flwr.supernode.start_client_internal as supernode
     from flwr.supernode.cli.flower_supernode import flower_supernode
+    from flwr.supernode.fleet_http_client import FleetHttpClient
+
+    from fedlearn.flower.enclosed import enclose_in_supernode
 
     missing = missing_to_pull
 except (ImportError, AttributeError) as error:  # Flower has moved something
@@ -68,6 +71,8 @@ def run_supernode(bell: int | None) -> None:
         supernode.time = Impatient()
     if bell is not None and hasattr(supernode, "_pull_and_store_message"):
         supernode._pull_and_store_message = _ringing(supernode._pull_and_store_message, bell)
+    if hasattr(supernode, "_push_messages"):
+        enclose_in_supernode(supernode, FleetHttpClient)
     pull_impatiently()
     answer_in_one_piece()
     flower_supernode()

@@ -11,16 +11,24 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 from flwr.proto.message_pb2 import PullObjectResponse
+from flwr.proto.runtime_pb2 import PullAppMessagesResponse
 from flwr.supercore.inflatable.inflatable_object import add_header_to_object_body, get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_object import get_object_tree as tree_of
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPushError
 
 from fedlearn import flower, wire
+from fedlearn.flower.enclosed import enclose
 from fedlearn.flower.replies import Replies
 from server.grids import PatientGrid
 from tests.waiting import wait_until
 
 STATE = {"w": np.arange(4, dtype=np.float32)}
+
+
+@pytest.fixture(autouse=True, params=["parts asked for", "parts enclosed"])
+def ways(request, monkeypatch):
+    """Every reply comes in both ways."""
+    monkeypatch.setattr(Link, "encloses", request.param == "parts enclosed")
 
 
 def reply_to(message_id, node_id=7):
@@ -30,8 +38,24 @@ def reply_to(message_id, node_id=7):
     return reply
 
 
+class Told(SimpleNamespace):
+    """What a SuperLink tells of replies, with some of their parts."""
+
+    parts = None
+
+    def SerializeToString(self):
+        told = PullAppMessagesResponse()
+        enclose(told, self.parts or {})
+        return told.SerializeToString()
+
+
 class Link:
-    """A SuperLink with some replies; each of its objects can be spoiled or held back."""
+    """A SuperLink with some replies; each of its objects can be spoiled or held back.
+
+    Those of a class with `encloses` come with their announcement.
+    """
+
+    encloses = False
 
     def __init__(self, *replies):
         self.node, self.run = None, SimpleNamespace(run_id=1)
@@ -46,7 +70,9 @@ class Link:
             [r for r in self.replies if r.metadata.reply_to_message_id in request.message_ids],
             [r for r in self.replies if r.metadata.reply_to_message_id not in request.message_ids],
         )
-        return SimpleNamespace(messages_list=told, message_object_trees=[tree_of(reply) for reply in told])
+        names = [name for reply in told for name in get_all_nested_objects(reply)] if self.encloses else ()
+        come = {name: self.objects[name] for name in names if name in self.objects and name not in self.held}
+        return Told(messages_list=told, message_object_trees=[tree_of(reply) for reply in told], parts=come)
 
     def PullObject(self, request):
         content = self.objects.get(request.object_id)
@@ -122,7 +148,7 @@ def test_a_reply_cannot_say_that_it_answers_another_nodes_message():
         )
     )
     assert told["_reply_to_message_id"] == "honest"
-    link.PullMessages = lambda request: SimpleNamespace(messages_list=[about], message_object_trees=[tree_of(liar)])
+    link.PullMessages = lambda request: Told(messages_list=[about], message_object_trees=[tree_of(liar)])
     (found,) = pulled(Replies(link), ["lying"]).values()
     assert (found.metadata.reply_to_message_id, found.metadata.src_node_id) == ("lying", 7)
 
@@ -164,10 +190,20 @@ def answered_by(status):
     return httpx.HTTPStatusError("refused", request=None, response=httpx.Response(status))
 
 
+class Client:
+    """A client of a SuperLink, which remembers what was announced."""
+
+    announced = None
+
+    def PushMessages(self, request):
+        self.announced = request
+
+
 class Sending:
     """A grid whose SuperLink fails over the messages to some nodes."""
 
     def __init__(self, error, *nodes):
+        self._runtime_client = Client()
         self.error, self.nodes = error, set(nodes)
         self.sent = []
 

@@ -33,8 +33,8 @@ UNDER_WAY = 128 * MIB  # of bodies that are being read, for all nodes; Flower ta
 OF_ONE_NODE = 16 * MIB  # of bodies that are being read, for one node; a SuperNode sends two parts at a time, of 5 MiB
 LONGEST = {
     "push-object": 6 * MIB,
-    "push-messages": MIB // 2,
-}  # bytes of a body, by call: a part, the names of all parts
+    "push-messages": 2 * MIB,
+}  # bytes of a body, by call: a part, the names of all parts with the small ones
 SHORT = 4096  # bytes of a body of all other calls, among them those open to unregistered nodes
 AT_ONCE = 16  # requests of one node, of the 40 that a SuperLink works on; a SuperNode sends eight parts at a time
 BODY_SECONDS = 120.0  # until a body must have come whole: 5 MiB over a line of half a megabit a second

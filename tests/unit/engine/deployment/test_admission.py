@@ -109,7 +109,7 @@ def test_a_stranger_is_told_by_flower_that_he_is_one():
     ("call", "most"),
     [
         ("push-object", 6 * MIB),
-        ("push-messages", MIB // 2),
+        ("push-messages", 2 * MIB),
         ("pull-messages", 4096),
         ("confirm-message-received", 4096),
     ],

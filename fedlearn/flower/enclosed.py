@@ -1,0 +1,176 @@
+"""Parts of small messages, enclosed in the request or answer that announces the message.
+
+Flower announces a message with the names of its parts, and sends each part by a request of its own: a node's question
+and answer of some hundred bytes take nine requests. Here the parts travel with the announcement where they are small
+together; others are sent as Flower sends them. An announcement is Flower's protobuf message with one field more, which
+a program that does not know the field passes over: programs with and without it understand each other.
+
+A part that came enclosed is stored by Flower's own call, as any other part of an announced message.
+
+Written for flwr 1.41.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from hashlib import sha256
+from typing import Any
+
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.proto.message_pb2 import ObjectTree, PullObjectRequest, PullObjectResponse, PushObjectRequest
+from flwr.proto.node_pb2 import Node
+from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+from starlette.exceptions import HTTPException
+
+SMALL = 1 << 20  # bytes of all parts in one request or answer
+FIELD = 7001  # number of the field; Flower's own are below 20
+SOON = 1.0  # seconds that a SuperNode waits for the parts of its client's answer
+PAUSE = 0.005  # seconds between its looks
+
+
+def _message_of_parts() -> Any:
+    """Return the protobuf message ``{map<string, bytes> parts = 7001}``."""
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="fedlearn/enclosed.proto", package="fedlearn", syntax="proto3")
+    enclosed = file.message_type.add(name="Enclosed")
+    entry = enclosed.nested_type.add(name="PartsEntry", options=descriptor_pb2.MessageOptions(map_entry=True))
+    entry.field.add(name="key", number=1, type=kinds.TYPE_STRING, label=kinds.LABEL_OPTIONAL)
+    entry.field.add(name="value", number=2, type=kinds.TYPE_BYTES, label=kinds.LABEL_OPTIONAL)
+    parts = enclosed.field.add(name="parts", number=FIELD, type=kinds.TYPE_MESSAGE, label=kinds.LABEL_REPEATED)
+    parts.type_name = ".fedlearn.Enclosed.PartsEntry"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("fedlearn.Enclosed"))
+
+
+_Enclosed = _message_of_parts()
+
+
+def enclose(announcement: Any, parts: Mapping[str, bytes]) -> None:
+    """Add parts, by name, to a request or answer."""
+    announcement.MergeFromString(_Enclosed(parts=parts).SerializeToString())
+
+
+def enclosed_in(announcement: Any) -> dict[str, bytes]:
+    """Return the parts in a request or answer, by name; `DecodeError` if they cannot be read."""
+    return dict(_Enclosed.FromString(announcement.SerializeToString()).parts)
+
+
+def small(parts: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    """Return the parts that fit into `SMALL` bytes, those that come first.
+
+    >>> small([("a", b"1"), ("b", bytes(SMALL)), ("c", b"2")])
+    {'a': b'1', 'c': b'2'}
+    """
+    found: dict[str, bytes] = {}
+    room = SMALL
+    for name, content in parts:
+        if len(content) <= room:
+            found[name] = content
+            room -= len(content)
+    return found
+
+
+def names_in(trees: Iterable[ObjectTree]) -> list[str]:
+    """Return the names of all parts of some messages, each once."""
+    return list(dict.fromkeys(part.object_id for tree in trees for part in iterate_object_tree(tree)))
+
+
+# --- in a SuperLink ---------------------------------------------------------------------------------------------------
+
+
+def storing_enclosed(push_messages: Callable[..., Any], push_object: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Flower's call that takes announcements, followed by its call for each enclosed part that it asks for.
+
+    Message and parts are stored in one transaction. Parts that are not announced, or have another content than their
+    name says, are left out: Flower's answer asks for the latter again.
+    """
+
+    def push_all(request: Any, state: Any, *task: Any) -> Any:
+        try:
+            parts = enclosed_in(request)
+        except DecodeError:
+            raise HTTPException(400, "the enclosed parts cannot be read") from None
+        transaction: AbstractContextManager[Any] = state.session()
+        with transaction:
+            response = push_messages(request, state, *task)
+            given = {"session_id": response.session_id, "run_id": request.messages_list[0].metadata.run_id}
+            given["node"] = getattr(request, "node", Node(node_id=SUPERLINK_NODE_ID))
+            wanted = list(response.objects_to_push)
+            del response.objects_to_push[:]
+            for name in wanted:
+                content = parts.get(name, b"")
+                part = PushObjectRequest(object_id=name, object_content=content, **given)
+                if sha256(content).hexdigest() != name or not push_object(part, state, *task).stored:
+                    response.objects_to_push.append(name)
+        return response
+
+    return push_all
+
+
+def enclosing(pull_messages: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Flower's call that tells of messages, with those of their parts enclosed that have come."""
+
+    def pull_all(request: Any, state: Any, *more: Any, **named: Any) -> Any:
+        response = pull_messages(request, state, *more, **named)
+        if response.messages_list:
+            run_id = response.messages_list[0].metadata.run_id
+            contents = ((name, state.get_object(run_id, name)) for name in names_in(response.message_object_trees))
+            parts = small((name, content) for name, content in contents if content)
+            enclose(response, parts)
+            if parts and hasattr(request, "node"):  # as Flower counts what nodes pull
+                state.store_traffic(run_id, bytes_sent=sum(map(len, parts.values())), bytes_recv=0)
+        return response
+
+    return pull_all
+
+
+# --- in a SuperNode ---------------------------------------------------------------------------------------------------
+
+
+def enclose_in_supernode(supernode: Any, client: Any) -> None:
+    """Make Flower's SuperNode take enclosed parts out of messages, and enclose those of its answers.
+
+    Parameters
+    ----------
+    supernode
+        The module of its loop, which has ``_push_messages``.
+    client
+        The class of its calls to the SuperLink.
+    """
+    pull_messages, pull_object, push_messages = client.PullMessages, client.PullObject, client.PushMessages
+    push = supernode._push_messages
+    come: dict[str, bytes] = {}  # parts of the last message
+    stores: list[Any] = []  # the one in which the client's answer is
+
+    def pull_and_open(self: Any, request: Any) -> Any:
+        response = pull_messages(self, request)
+        come.clear()
+        come.update(enclosed_in(response))
+        return response
+
+    def pull_or_take(self: Any, request: PullObjectRequest) -> PullObjectResponse:
+        content = come.pop(request.object_id, None)
+        if content is None:
+            response: PullObjectResponse = pull_object(self, request)
+            return response
+        return PullObjectResponse(object_found=True, object_available=True, object_content=content)
+
+    def push_from(**given: Any) -> None:
+        stores[:] = [given["object_store"]]
+        push(**given)
+
+    def push_enclosed(self: Any, request: Any) -> Any:
+        names = names_in(request.message_object_trees)
+        end = time.monotonic() + SOON
+        while not all(map(stores[0].get, names)) and time.monotonic() < end:
+            time.sleep(PAUSE)
+        enclose(request, small((name, content) for name in names if (content := stores[0].get(name))))
+        return push_messages(self, request)
+
+    supernode._push_messages = push_from
+    client.PullMessages, client.PullObject, client.PushMessages = pull_and_open, pull_or_take, push_enclosed
