@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ SYSTEM = ("/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/s
 SMALL = 1 << 16  # bytes; a mounted file above this is no settings file
 MARK = "COMPOSE_CONTAINER"  # in the environment of each process of a container, so that its orphans are found, too
 NETWORK = f"127.{1 + os.getpid() % 250}.{1 + os.getpid() // 250 % 250}"  # first three bytes of all addresses
+LAST = range(2, 252)  # of their last bytes
+_numbers = cycle(LAST)
 NOT_COPIED = shutil.ignore_patterns("__pycache__")
 
 
@@ -58,7 +61,8 @@ def copied(build: Mapping[str, Any], context: Path, folder: Path) -> Image:
 class Surroundings:
     """The folders and the address of one service, in place of Docker's isolation, and texts rewritten to both.
 
-    `everyone` holds the surroundings of all containers of the stack, these included; the place in it is the address.
+    `everyone` holds the surroundings of all containers of the stack, these included. No two of a process have one
+    address, as long as 250 are enough.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class Surroundings:
     ) -> None:
         self.service = service
         self.folder = folder
-        self.address = f"{NETWORK}.{2 + len(everyone)}"
+        self.address = f"{NETWORK}.{next(_numbers)}"
         self._image = image
         self._everyone = everyone
         everyone.append(self)

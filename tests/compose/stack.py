@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.compose.container import Container
 from tests.compose.file import ComposeError, Service, read_project
-from tests.compose.plain import NETWORK, Surroundings, copied
+from tests.compose.plain import LAST, NETWORK, Surroundings, copied
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ FILE = ROOT / "docker-compose.yml"
 
 def own_services(variables: Mapping[str, str]) -> dict[str, Service]:
     """Return the services of the project's own file, whose certificate also holds the addresses of plain processes."""
-    names = [variables.get("FEDLEARN_HOSTNAME", "localhost"), *(f"{NETWORK}.{number}" for number in range(2, 12))]
+    names = [variables.get("FEDLEARN_HOSTNAME", "localhost"), *(f"{NETWORK}.{number}" for number in LAST)]
     return read_project(FILE, {**variables, "FEDLEARN_HOSTNAME": ",".join(names)})
 
 
