@@ -14,6 +14,7 @@ PACKAGES = ("fedlearn", "server", "client", "strategies", "experiments")
 DISTRIBUTIONS = {  # import name -> distribution, where they differ by more than a dash
     "IPython": "ipython",
     "PIL": "pillow",
+    "google": "protobuf",
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
     "sklearn": "scikit-learn",
