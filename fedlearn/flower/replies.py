@@ -24,7 +24,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError, inflate_object_from_contents, pull_objects
 
-from fedlearn.flower.enclosed import enclose, enclosed_in, names_in, small
+from fedlearn.flower.enclosed import SMALL, enclose, enclosed_in, names_in, small
 from fedlearn.flower.messages import reply_from
 
 PATIENCE = 0.5  # seconds that a pull waits for replies that are on their way
@@ -53,7 +53,9 @@ def push(grid: Any, messages: Sequence[Message]) -> list[str]:
 def _enclosing(client: Any, messages: Iterable[Message]) -> Iterator[None]:
     """Have a client of the SuperLink enclose the parts of messages in what it announces, the small ones first."""
     objects = {name: part for message in messages for name, part in get_all_nested_objects(message).items()}
-    parts = small(sorted(((name, part.deflate()) for name, part in objects.items()), key=lambda part: len(part[1])))
+    contents = ((name, part.deflate()) for name, part in objects.items())
+    fitting = [(name, content) for name, content in contents if len(content) <= SMALL]
+    parts = small(sorted(fitting, key=lambda part: len(part[1])))
     announce = client.PushMessages
 
     def enclosed(request: Any) -> Any:
