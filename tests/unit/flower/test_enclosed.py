@@ -154,6 +154,23 @@ def test_a_reply_in_another_nodes_name_leaves_nothing_behind(link):  # noqa: F81
     assert link.rows() == before
 
 
+def test_a_message_goes_with_the_parts_that_no_other_message_has(link):  # noqa: F811
+    first, _, mine = asked(link, ANSWER)
+    second, _, _ = asked(link, ANSWER)
+    assert first.metadata.message_id != second.metadata.message_id
+    shared = set(mine) - {first.object_id}
+    assert received(link, first) == mine
+    confirm(link, first, first)  # the second time there is nothing to do
+    assert first.object_id not in link.store
+    assert all(link.store.get(name) == mine[name] for name in shared)
+    assert received(link, second) == parts_of(second)
+    for name in shared:
+        link.store.delete(name)  # which a message has: it stays
+    assert all(name in link.store for name in shared)
+    confirm(link, second)
+    assert not any(name in link.store for name in shared)
+
+
 def test_an_error_has_one_part(link):  # noqa: F811
     question, _, _ = asked(link, ANSWER)
     reply, request = link.request(question, error=Error(0, "broken"))
