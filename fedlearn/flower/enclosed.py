@@ -50,9 +50,9 @@ def _message_of_parts() -> Any:
 _Enclosed = _message_of_parts()
 
 
-def enclose(announcement: Any, parts: Mapping[str, bytes]) -> None:
-    """Add parts, by name, to a request or answer."""
-    announcement.MergeFromString(_Enclosed(parts=parts).SerializeToString())
+def enclose(announcement: Any, parts: Mapping[str, bytes]) -> Any:
+    """Return a copy of a request or answer with parts, by name; a request that is tried again is enclosed again."""
+    return type(announcement).FromString(announcement.SerializeToString() + _Enclosed(parts=parts).SerializeToString())
 
 
 def enclosed_in(announcement: Any) -> dict[str, bytes]:
@@ -60,24 +60,24 @@ def enclosed_in(announcement: Any) -> dict[str, bytes]:
     return dict(_Enclosed.FromString(announcement.SerializeToString()).parts)
 
 
-def small(parts: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-    """Return the parts that fit into `SMALL` bytes, those that come first.
+def small(parts: Iterable[tuple[str, bytes]], room: int = SMALL) -> dict[str, bytes]:
+    """Return the first parts, as many as fit into `room` bytes together; of the others one at most is read.
 
     >>> small([("a", b"1"), ("b", bytes(SMALL)), ("c", b"2")])
-    {'a': b'1', 'c': b'2'}
+    {'a': b'1'}
     """
     found: dict[str, bytes] = {}
-    room = SMALL
     for name, content in parts:
-        if len(content) <= room:
-            found[name] = content
-            room -= len(content)
+        room -= len(content)
+        if room < 0:
+            break
+        found[name] = content
     return found
 
 
-def names_in(trees: Iterable[ObjectTree]) -> list[str]:
-    """Return the names of all parts of some messages, each once."""
-    return list(dict.fromkeys(part.object_id for tree in trees for part in iterate_object_tree(tree)))
+def names_in(tree: ObjectTree) -> list[str]:
+    """Return the names of all parts of a message, each once: its own first, those of arrays last."""
+    return list(dict.fromkeys(part.object_id for part in iterate_object_tree(tree)))[::-1]
 
 
 # --- in a SuperLink ---------------------------------------------------------------------------------------------------
@@ -113,17 +113,20 @@ def storing_enclosed(push_messages: Callable[..., Any], push_object: Callable[..
 
 
 def enclosing(pull_messages: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Flower's call that tells of messages, with those of their parts enclosed that have come."""
+    """Wrap Flower's call that answers with announcements: the first parts that are stored, if small, are enclosed."""
 
     def pull_all(request: Any, state: Any, *more: Any, **named: Any) -> Any:
         response = pull_messages(request, state, *more, **named)
         if response.messages_list:
             run_id = response.messages_list[0].metadata.run_id
-            contents = ((name, state.get_object(run_id, name)) for name in names_in(response.message_object_trees))
-            parts = small((name, content) for name, content in contents if content)
-            enclose(response, parts)
+            parts: dict[str, bytes] = {}
+            for tree in response.message_object_trees:
+                stored = ((name, state.get_object(run_id, name)) for name in names_in(tree) if name not in parts)
+                room = SMALL - sum(map(len, parts.values()))
+                parts |= small(((name, content) for name, content in stored if content), room)
             if parts and hasattr(request, "node"):  # as Flower counts what nodes pull
                 state.store_traffic(run_id, bytes_sent=sum(map(len, parts.values())), bytes_recv=0)
+            return enclose(response, parts)
         return response
 
     return pull_all
@@ -133,7 +136,7 @@ def enclosing(pull_messages: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def enclose_in_supernode(supernode: Any, client: Any) -> None:
-    """Make Flower's SuperNode take enclosed parts out of messages, and enclose those of its answers.
+    """Patch Flower's SuperNode: it asks for no part that came enclosed, and encloses small parts of its answers.
 
     Parameters
     ----------
@@ -145,12 +148,12 @@ def enclose_in_supernode(supernode: Any, client: Any) -> None:
     pull_messages, pull_object, push_messages = client.PullMessages, client.PullObject, client.PushMessages
     push = supernode._push_messages
     come: dict[str, bytes] = {}  # parts of the last message
-    stores: list[Any] = []  # the one in which the client's answer is
+    store: Any = None  # Flower's object store, which has the client's answer
 
     def pull_and_open(self: Any, request: Any) -> Any:
+        nonlocal come
         response = pull_messages(self, request)
-        come.clear()
-        come.update(enclosed_in(response))
+        come = enclosed_in(response)
         return response
 
     def pull_or_take(self: Any, request: PullObjectRequest) -> PullObjectResponse:
@@ -161,16 +164,17 @@ def enclose_in_supernode(supernode: Any, client: Any) -> None:
         return PullObjectResponse(object_found=True, object_available=True, object_content=content)
 
     def push_from(**given: Any) -> None:
-        stores[:] = [given["object_store"]]
+        nonlocal store
+        store = given["object_store"]
         push(**given)
 
     def push_enclosed(self: Any, request: Any) -> Any:
-        names = names_in(request.message_object_trees)
+        names = names_in(request.message_object_trees[0])
         end = time.monotonic() + SOON
-        while not all(map(stores[0].get, names)) and time.monotonic() < end:
+        while not all(map(store.get, names)) and time.monotonic() < end:
             time.sleep(PAUSE)
-        enclose(request, small((name, content) for name in names if (content := stores[0].get(name))))
-        return push_messages(self, request)
+        parts = small((name, content) for name in names if (content := store.get(name)))
+        return push_messages(self, enclose(request, parts))
 
     supernode._push_messages = push_from
     client.PullMessages, client.PullObject, client.PushMessages = pull_and_open, pull_or_take, push_enclosed

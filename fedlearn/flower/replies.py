@@ -36,11 +36,12 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-def push(grid: Any, messages: Sequence[Message]) -> list[str]:
+def push(grid: Grid, messages: Sequence[Message]) -> list[str]:
     """Send messages; return their ids, empty for messages that could not be sent."""
+    network: Any = grid
 
     def to_nodes(some: Sequence[Message]) -> list[str]:
-        with no_object_id_recompute(), _enclosing(grid._runtime_client, some):
+        with no_object_id_recompute(), _enclosing(network._runtime_client, some):
             ids = list(grid.push_messages(some))
         if len(ids) != len(some):  # Flower returns no ids where the messages are too large together
             raise _TooLarge("too large")
@@ -59,8 +60,7 @@ def _enclosing(client: Any, messages: Iterable[Message]) -> Iterator[None]:
     announce = client.PushMessages
 
     def enclosed(request: Any) -> Any:
-        enclose(request, parts)
-        return announce(request)
+        return announce(enclose(request, parts))
 
     client.PushMessages = enclosed
     try:
@@ -141,9 +141,9 @@ class Replies:
             )  # fmt: skip
 
     def _read(self, metadata: Any, tree: Any, come: Mapping[str, bytes]) -> Message:
-        """Return one reply, when all its parts have arrived; `come` are those that were enclosed."""
+        """Wait for the parts of one reply that were not enclosed (`come`: name -> content), and return the reply."""
         client, node, run_id = self._grid._runtime_client, self._grid.node, self._grid.run.run_id
-        names = names_in([tree])
+        names = names_in(tree)
         pull = make_pull_object_fn_protobuf(pull_object_protobuf=client.PullObject, node=node, run_id=run_id)
         contents = {name: come[name] for name in names if name in come}
         contents |= pull_objects([name for name in names if name not in come], pull)

@@ -158,7 +158,7 @@ def store_part(push_object: Callable[..., Any], request: Any, state: Any) -> Any
 
 
 def at_most_each(seconds: float, call: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return a call that does nothing if it was made less than some seconds ago."""
+    """Return a function that makes a call, unless it has made it within the last `seconds`."""
     last = -math.inf
 
     def seldom(state: Any) -> None:

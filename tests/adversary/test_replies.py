@@ -44,9 +44,7 @@ class Told(SimpleNamespace):
     parts = None
 
     def SerializeToString(self):
-        told = PullAppMessagesResponse()
-        enclose(told, self.parts or {})
-        return told.SerializeToString()
+        return enclose(PullAppMessagesResponse(), self.parts or {}).SerializeToString()
 
 
 class Link:

@@ -46,7 +46,7 @@ def heading(runs: Sequence[StoredRun]) -> str:
 
 
 def curves(points: Sequence[Point], drawn: Sequence[LineChart]) -> str:
-    """Return those of the charts by round that show no spread over nodes, and no device."""
+    """Return the charts by round, without those of devices and of the spread over nodes."""
     hidden = spread_names([run for point in points for run in point.runs])
     return grid_of(points, [c for c in drawn if not (metric_of(c) in hidden or is_of_devices(metric_of(c)))])
 

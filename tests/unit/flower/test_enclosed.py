@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.app.message import remove_content_from_message
 from flwr.common.serde import message_to_proto
 from flwr.proto.fleet_pb2 import PullMessagesRequest, PullMessagesResponse, PushMessagesRequest
@@ -46,8 +46,13 @@ def asked(link, content, parts=None):  # noqa: F811
         message_object_trees=[get_object_tree(message)],
     )
     every = parts_of(message)
-    enclosed.enclose(request, every if parts is None else parts(every))
+    request = enclosed.enclose(request, every if parts is None else parts(every))
     return message, server_push(request, link.state, SimpleNamespace(run_id=link.run)), every
+
+
+def smallest(parts):
+    """Return the parts that a server encloses."""
+    return enclosed.small(sorted(parts.items(), key=lambda part: len(part[1])))
 
 
 def received(link, question):  # noqa: F811
@@ -70,7 +75,7 @@ def test_an_announcement_stays_what_it_was_for_who_does_not_know_the_field():
     request = PushMessagesRequest(node=Node(node_id=3), clientapp_runtime_list=[1.5])
     plain = request.SerializeToString()
     assert enclosed.enclosed_in(request) == {}
-    enclosed.enclose(request, {"a": b"\x00\xff", "b": b""})
+    request = enclosed.enclose(request, {"a": b"\x00\xff", "b": b""})
     come = PushMessagesRequest.FromString(request.SerializeToString())
     assert enclosed.enclosed_in(come) == {"a": b"\x00\xff", "b": b""}
     come.DiscardUnknownFields()
@@ -83,14 +88,14 @@ def test_a_question_and_its_answer_take_one_request_each(link):  # noqa: F811
     assert received(link, question) == parts
     confirm(link, question)
     reply, request = link.request(question, ANSWER)
-    enclosed.enclose(request, parts_of(reply))
+    request = enclosed.enclose(request, parts_of(reply))
     assert list(node_push(request=request, state=link.state).objects_to_push) == []
     assert heard(link, question) == parts_of(reply)
     confirm(link, reply)
 
 
 def test_large_parts_are_asked_for_and_sent_by_requests_of_their_own(link):  # noqa: F811
-    question, answer, parts = asked(link, LARGE, parts=lambda every: enclosed.small(every.items()))
+    question, answer, parts = asked(link, LARGE, parts=smallest)
     large = [name for name, content in parts.items() if len(content) > enclosed.SMALL]
     assert large
     assert list(answer.objects_to_push) == large
@@ -103,7 +108,7 @@ def test_a_part_with_another_content_than_its_name_says_is_asked_for_again(link)
     reply, request = link.request(question, RecordDict({wire.CONFIG: ConfigRecord({"partition_id": 1})}))
     parts = parts_of(reply)
     spoiled = next(name for name in parts if name != reply.object_id)
-    enclosed.enclose(request, {**parts, spoiled: b"another content"})
+    request = enclosed.enclose(request, {**parts, spoiled: b"another content"})
     answer = node_push(request=request, state=link.state)
     assert list(answer.objects_to_push) == [spoiled]
     assert spoiled not in heard(link, question)
@@ -147,7 +152,7 @@ def test_a_reply_in_another_nodes_name_leaves_nothing_behind(link):  # noqa: F81
     question, _, _ = asked(link, ANSWER)
     reply, request = link.request(question, ANSWER)
     request.node.node_id = link.nodes[1]
-    enclosed.enclose(request, parts_of(reply))
+    request = enclosed.enclose(request, parts_of(reply))
     before = link.rows()
     with pytest.raises(HTTPException):
         node_push(request=request, state=link.state)
@@ -174,7 +179,7 @@ def test_a_message_goes_with_the_parts_that_no_other_message_has(link):  # noqa:
 def test_an_error_has_one_part(link):  # noqa: F811
     question, _, _ = asked(link, ANSWER)
     reply, request = link.request(question, error=Error(0, "broken"))
-    enclosed.enclose(request, parts_of(reply))
+    request = enclosed.enclose(request, parts_of(reply))
     assert list(node_push(request=request, state=link.state).objects_to_push) == []
     assert heard(link, question) == parts_of(reply)
     confirm(link, reply)
@@ -211,15 +216,14 @@ class Calls:
         self.pulled, self.pushed = [], None
 
     def PullMessages(self, request):
-        response = PullMessagesResponse()
-        enclosed.enclose(response, self.come or {})
-        return response
+        return enclosed.enclose(PullMessagesResponse(), self.come or {})
 
     def PullObject(self, request):
         self.pulled.append(request.object_id)
         return PullObjectResponse(object_found=True, object_available=True, object_content=b"asked for")
 
     def PushMessages(self, request):
+        self.announced = request.SerializeToString()
         self.pushed = enclosed.enclosed_in(request)
 
 
@@ -243,6 +247,36 @@ def test_a_supernode_asks_for_the_parts_that_have_not_come(supernode):
     supernode.kind.come = {}
     calls.PullMessages(PullMessagesRequest())
     assert calls.pulled == ["b", "a"]
+
+
+def test_an_announcement_that_is_tried_again_is_no_longer(supernode):
+    reply = Message(ANSWER, 1, "train", ttl=9.0)
+    request = PushMessagesRequest(message_object_trees=[get_object_tree(reply)])
+    plain, calls, lengths = request.SerializeToString(), supernode.kind(), []
+
+    def twice():
+        for _ in range(2):  # as Flower does after a 503
+            calls.PushMessages(request)
+            lengths.append(len(calls.announced))
+
+    supernode._push_messages(object_store=parts_of(reply), send=twice)
+    assert calls.pushed == parts_of(reply)
+    assert lengths[0] == lengths[1] > len(plain)
+    assert request.SerializeToString() == plain
+
+
+def test_of_the_large_parts_of_a_message_one_is_read_in_vain(link, monkeypatch):  # noqa: F811
+    state = {name: np.full(enclosed.SMALL // 8, value) for value, name in enumerate("abcdef")}
+    content = RecordDict({wire.ARRAYS: ArrayRecord({name: Array(array) for name, array in state.items()})})
+    question, answer, parts = asked(link, content, parts=smallest)
+    assert link.upload([question], answer)
+    read = []
+    get = link.store.get
+    monkeypatch.setattr(link.store, "get", lambda name: read.append(len(content := get(name) or b"")) or content)
+    come = received(link, question)
+    assert sum(size > enclosed.SMALL for size in read) == 1
+    assert question.object_id in come
+    assert set(come) < set(parts)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 60.0])
