@@ -15,6 +15,7 @@ def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
     """Select a cohort, send it the latest state, and collect its reports."""
     begin, virtual_begin = run.wall.now(), run.clock.now()
     run.late.refuse()
+    run.late_answers.hear()
     run.notices.clear()
     if run.config.is_secure and (asked := summing.sum_asked_before(run, at)) is not None:
         return Collected(len(asked.members), asked, 0.0, run.wall.now() - begin)

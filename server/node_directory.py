@@ -44,6 +44,7 @@ class NodeDirectory:
         self._partitions: dict[int, int] = {}  # node id -> partition id
         self._registered: dict[int, int] = {}  # the same, as keys are registered
         self._pending: Pending[int] = exchange.send([], [])  # about node ids
+        self._answer_by: dict[int, float] = {}  # node id -> when the window of its last query ends
         self.unknown: dict[int, str] = {}  # nodes that did not say what they hold since `forgive`, and why
 
     def fill(self) -> None:
@@ -70,7 +71,9 @@ class NodeDirectory:
         self._registered |= {
             node: partition for node, name in names.items() if (partition := partition_of_key(name)) is not None
         }
-        self._ask(sorted(connected - {*self._partitions, *self._pending.open.values(), *self.unknown}), ttl=ttl)
+        now = self._exchange.clock.now()
+        asked = {node for node in self._pending.open.values() if now < self._answer_by[node]}
+        self._ask(sorted(connected - {*self._partitions, *asked, *self.unknown}), ttl=ttl)
         self._hear()
         return sorted(connected & self._partitions.keys(), key=lambda node: (self._partitions[node], node))
 
@@ -115,6 +118,7 @@ class NodeDirectory:
 
     def _ask(self, node_ids: Sequence[int], *, ttl: float) -> None:
         if node_ids:
+            self._answer_by |= dict.fromkeys(node_ids, self._exchange.clock.now() + ttl)
             self._pending.join(self._unsent.ask(node_ids, BEFORE, ttl=ttl))
 
     def _hear(self) -> None:

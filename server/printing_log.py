@@ -21,6 +21,8 @@ class PrintingLog(EventLog):
             shown = {name: f"{value:.4f}" for name, value in measured.items() if "seconds" not in name}
             numbers = " ".join(f"{name}={self._metrics.in_words(name, value)}" for name, value in shown.items())
             print(f"round={fields['round']} reported={fields['reported']}/{fields['cohort']} {numbers}", flush=True)
+        elif event == "too-few-ready":
+            print(f"round={fields['round']} attempt={fields['attempt']} too-few-ready: {fields['reason']}", flush=True)
         elif event == "stopped":
             print(f"stopped early in round {fields['round']} because {fields['reason']}", flush=True)
         elif event == "ended":

@@ -23,7 +23,7 @@ from server.anchors import Anchors
 from server.confusions import Confusions
 from server.draws import Draws
 from server.exchange import Exchange
-from server.late import LateReports
+from server.late import LateAnswers, LateReports
 from server.node_directory import NodeDirectory
 from server.node_privacy import NodePrivacy
 from server.notices import Notices
@@ -98,8 +98,9 @@ class ServerRun:
         self.selector = selector or load_selector(config)
         self.notices = Notices(exchange)
         self.late = LateReports(exchange, events, self.notices, self.keep_paid)
-        self.unsent = Unsent(exchange, unsent)
         window = self.rounds.selection_window
+        self.late_answers = LateAnswers(exchange, events)
+        self.unsent = Unsent(exchange, unsent, window=window)
         self.directory = NodeDirectory(exchange, events, self.unsent, clients=config.clients, window=window)
         self.typical = store.typical  # what reports are compared with
         self.model_metrics = model_metrics or store.metrics

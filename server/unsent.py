@@ -24,13 +24,16 @@ class Unsent:
     ----------
     arrays
         Name -> array; empty where a model is sent as a whole.
+    window
+        Seconds of a selection window. A query lives so much longer on a network, so that late answers are found.
     """
 
-    def __init__(self, exchange: Exchange, arrays: State) -> None:
+    def __init__(self, exchange: Exchange, arrays: State, *, window: float) -> None:
         self._exchange = exchange
         self._arrays = arrays
         self._digest = digest_of(arrays) if arrays and not exchange.is_virtual else ""
         self._sent_to: set[int] = set()
+        self._longer = 0.0 if exchange.is_virtual else window
 
     def ask(self, node_ids: Sequence[int], at: At, *, ttl: float) -> Pending[int]:
         """Ask nodes whether they are ready, and have the arrays; return the pending answers, by node id."""
@@ -50,4 +53,5 @@ class Unsent:
         return self._exchange.send([self._query(node_id, at, ttl, self._arrays)], [node_id], book="down")
 
     def _query(self, node_id: int, at: At, ttl: float, arrays: State | None = None) -> Message:
-        return wire.ready_query(node_id, **at._asdict(), ttl=max(ttl, 1.0), unsent=self._digest, arrays=arrays)
+        ttl = max(ttl, 1.0) + self._longer
+        return wire.ready_query(node_id, **at._asdict(), ttl=ttl, unsent=self._digest, arrays=arrays)

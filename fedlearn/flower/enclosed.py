@@ -12,7 +12,6 @@ Written for flwr 1.41.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from hashlib import sha256
@@ -28,8 +27,6 @@ from starlette.exceptions import HTTPException
 
 SMALL = 1 << 20  # bytes of all parts in one request or answer
 FIELD = 7001  # number of the field; Flower's own are below 20
-SOON = 1.0  # seconds that a SuperNode waits for the parts of its client's answer
-PAUSE = 0.005  # seconds between its looks
 
 
 def _message_of_parts() -> Any:
@@ -138,6 +135,9 @@ def enclosing(pull_messages: Callable[..., Any]) -> Callable[..., Any]:
 def enclose_in_supernode(supernode: Any, client: Any) -> None:
     """Patch Flower's SuperNode: it asks for no part that came enclosed, and encloses small parts of its answers.
 
+    A message whose small parts are enclosed is whole when it comes, also one that Flower's loop then gives up, as its
+    run has ended: `one_at_a_time` takes care that such a message is not worked on.
+
     Parameters
     ----------
     supernode
@@ -169,10 +169,7 @@ def enclose_in_supernode(supernode: Any, client: Any) -> None:
         push(**given)
 
     def push_enclosed(self: Any, request: Any) -> Any:
-        names = names_in(request.message_object_trees[0])
-        end = time.monotonic() + SOON
-        while not all(map(store.get, names)) and time.monotonic() < end:
-            time.sleep(PAUSE)
+        names = names_in(request.message_object_trees[0])  # all are there: see `one_at_a_time`
         parts = small((name, content) for name in names if (content := store.get(name)))
         return push_messages(self, enclose(request, parts))
 

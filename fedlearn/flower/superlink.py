@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from logging import WARNING
 from threading import Lock
 from typing import Any
 
@@ -21,9 +22,9 @@ from fedlearn.flower.unary import answer_in_one_piece
 
 try:
     from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_HEADER, TIMESTAMP_TOLERANCE
-    from flwr.proto.fleet_pb2 import PullMessagesResponse
+    from flwr.proto.fleet_pb2 import PullMessagesResponse, PushMessagesResponse
     from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
-    from flwr.supercore import sql_mixin
+    from flwr.supercore import log, sql_mixin
     from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
     from flwr.supercore.corestate.sql_corestate import SqlCoreState
     from flwr.supercore.date import now
@@ -61,6 +62,7 @@ MOST_RECORDS = 64  # records of a reply; `server/gate.py` takes no more
 MOST_PARTS = 1024  # parts of a reply, of all levels: pieces of arrays are 5 MiB
 PATIENCE = 60_000  # milliseconds that a call waits for the database while others write; Flower's fail after 5,000
 LONGEST_WORK = 1e7  # seconds of work that a node may claim for a reply
+TOO_LATE = "Node %d answered %.1f s too late: no round waits for its answer to a %s message of run %d"
 EXPIRY = 1.0  # seconds between searches for tasks whose process has vanished, which Flower makes at every request
 
 
@@ -131,13 +133,18 @@ def store_reply(push_messages: Callable[..., Any], request: Any, state: Any) -> 
     """Store a reply that a node announces, by Flower's own call; a reply that is not stored leaves no rows behind.
 
     A reply that is no longer expected is not stored, and not refused either: an honest reply may have come too late.
-    Replies are stored one at a time, as the database has one writer: other calls wait for one reply at most.
+    One whose question has expired is logged in one line, and Flower does not see it. Replies are stored one at a time,
+    as the database has one writer: other calls wait for one reply at most.
     """
     only_own_replies(request)
+    about = request.messages_list[0].metadata
+    if (late := time.time() - about.created_at - about.ttl) >= 0:
+        log(WARNING, TOO_LATE, about.src_node_id, late, about.message_type, about.run_id)
+        return PushMessagesResponse(results={about.message_id: 0})
     worked = list(request.clientapp_runtime_list)
     if not all(0 <= seconds <= LONGEST_WORK for seconds in worked):  # the seconds are added up, and a NaN would stay
         del request.clientapp_runtime_list[:]
-    asked = select(MessageIns.message_id).where(MessageIns.message_id == request.messages_list[0].metadata.message_id)
+    asked = select(MessageIns.message_id).where(MessageIns.message_id == about.message_id)
     with _announcing, state.session() as session:
         if session.scalar(asked) is not None:
             raise HTTPException(403, "a reply has a name of its own")

@@ -1,4 +1,4 @@
-"""Flower's SuperNode with short pauses, and a byte in a pipe for each message that has come.
+"""Flower's SuperNode with short pauses, one message at a time, and a byte in a pipe for each message that has come.
 
 Written for flwr 1.41. `missing` says what Flower has moved; Flower's own command is run in that case.
 """
@@ -22,8 +22,10 @@ try:
     from flwr.supernode.fleet_http_client import FleetHttpClient
 
     from fedlearn.flower.enclosed import enclose_in_supernode
+    from fedlearn.flower.one_at_a_time import OneAtATime
 
-    missing = missing_to_pull
+    wanted = ("time", "_pull_and_store_message", "_push_messages", "_insert_message")
+    missing = missing_to_pull or ", ".join(name for name in wanted if not hasattr(supernode, name))
 except (ImportError, AttributeError) as error:  # Flower has moved something
     missing = str(error)
 
@@ -67,15 +69,20 @@ def run_supernode(bell: int | None) -> None:
     bell
         File descriptor of a pipe into which a byte is written when a message has come; None: no byte is written.
     """
-    if hasattr(supernode, "time"):
-        supernode.time = Impatient()
-    if bell is not None and hasattr(supernode, "_pull_and_store_message"):
+    supernode.time = Impatient()  # type: ignore[attr-defined, assignment]
+    enclose_in_supernode(supernode, FleetHttpClient)
+    handle_one_at_a_time(supernode)
+    if bell is not None:
         supernode._pull_and_store_message = _ringing(supernode._pull_and_store_message, bell)
-    if hasattr(supernode, "_push_messages"):
-        enclose_in_supernode(supernode, FleetHttpClient)
     pull_impatiently()
     answer_in_one_piece()
     flower_supernode()
+
+
+def handle_one_at_a_time(loop: Any) -> None:
+    """Patch the two steps of Flower's SuperNode loop, which are names of its module."""
+    steps = OneAtATime(loop._pull_and_store_message, loop._push_messages, loop._insert_message, loop.time.sleep)
+    loop._pull_and_store_message, loop._push_messages = steps.pull, steps.push
 
 
 def _ringing(pull: Callable[..., int | None], bell: int) -> Callable[..., int | None]:

@@ -41,7 +41,9 @@ from fedlearn.words.spread import ON_NODES
 
 NOTES = "notes.txt"  # written by the user
 RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
-WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
+WENT_WRONG = (
+    "failed", "refused", "late", "abandoned", "too-few-ready", "answered-late", "too-far", "evaluation-refused",
+)  # fmt: skip
 LIVE = other_events("started", "ended", *WENT_WRONG)  # what a page of a run that has ended does not show
 
 MOST_COUNTED = 2**53  # of rounds, nodes, attempts

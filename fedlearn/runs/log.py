@@ -234,7 +234,7 @@ class RunView:
             self.cohort = event["cohort"]
         elif name in ENDED:
             self.nodes[name] += 1
-        elif name in ("abandoned", "too-few-ready"):
+        elif name in ("abandoned", "too-few-ready") or name == "answered-late":
             self.warning = f"round {event['round']} attempt {event['attempt']} {name}: {event['reason']}"
         elif name == "stopped":
             self.warning = f"stopped early in round {event['round']} because {event['reason']}"

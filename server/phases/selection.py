@@ -29,7 +29,8 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     window = _Window(run, at)
     ready = window.pass_by(wanted=wanted)
     if len(ready) < needed:
-        why = f"{len(ready)} nodes were ready within {run.rounds.selection_window:g} s, {needed} are needed"
+        late = run.late_answers.take_heard()
+        why = f"{len(ready)} nodes were ready within {run.rounds.selection_window:g} s, {needed} are needed{late}"
         run.events.write("too-few-ready", **at.where, ready=len(ready), needed=needed, reason=why)
         run.notices.send({node.node_id: "cancelled" for node in ready}, at)
         first = f"; first reason: {explained(window.why_not)}" if window.why_not else ""
@@ -90,11 +91,13 @@ class _Window:
             if missing > 0 and self._run.clock.now() < end:  # no later answer counts
                 self._ask(missing, until=end)
             self._hear()
+            self._run.late_answers.hear()
             # Nodes that were not asked, or are not connected, yet.
             seen = len(self._asked) + len(directory.unknown)
             may_come = len(self._ready) < wanted and seen < config.clients
             if not (self._pending.open or may_come):
                 break
+        self._run.late_answers.expect(self._pending.open, directory.partition_of, self._at, end=end)
         return [self._ready[partition] for partition in sorted(self._ready)]
 
     def _of_devices(self) -> str:
@@ -105,13 +108,14 @@ class _Window:
 
     def _ask(self, count: int, *, until: float) -> None:
         """Ask at most `count` nodes that were not asked before."""
-        nodes = self._run.directory.nodes(ttl=until - self._run.clock.now())
+        ttl = until - self._run.clock.now()
+        nodes = self._run.directory.nodes(ttl=ttl)
         candidates = _without(nodes, self._asked) if self._asked else nodes
         if len(candidates):
             purpose = f"invite/{len(self._asked)}"
             rng = rng_for(self._run.config.seed, purpose=purpose, **self._at._asdict())
             drawn = rng.choice(len(candidates), min(count, len(candidates)), replace=False)
-            self._send([int(candidates[place]) for place in sorted(drawn.tolist())], ttl=until - self._run.clock.now())
+            self._send([int(candidates[place]) for place in sorted(drawn.tolist())], ttl=ttl)
 
     def _send(self, node_ids: Sequence[int], *, ttl: float) -> None:
         self._asked.update(node_ids)

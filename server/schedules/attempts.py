@@ -42,6 +42,7 @@ class Attempts:
             self._commit_round(round_number, attempts_before(server, round_number) if round_number == first else 0)
         self.end()
         self.server.late.refuse()
+        self.server.late_answers.hear()
         self.server.notices.clear()
 
     def end(self) -> None:

@@ -25,9 +25,9 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def list_peers(federation, keys):
+def list_peers(federation, keys, clients=5):
     """Make the nodes' keys before the federation would, and a list of the public ones for every client."""
-    make_keys(keys, clients=5)
+    make_keys(keys, clients=clients)
     shutil.copytree(keys / "nodes", federation.volume("node-keys"), dirs_exist_ok=True)
     shutil.copytree(keys / "public" / "nodes", federation.volume("public") / "nodes", dirs_exist_ok=True)
     lines = [path.read_bytes() for path in sorted((keys / "public" / "nodes").iterdir())]

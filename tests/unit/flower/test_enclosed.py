@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from types import SimpleNamespace
 
@@ -277,19 +276,3 @@ def test_of_the_large_parts_of_a_message_one_is_read_in_vain(link, monkeypatch):
     assert sum(size > enclosed.SMALL for size in read) == 1
     assert question.object_id in come
     assert set(come) < set(parts)
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.05, 60.0])
-def test_a_supernode_waits_a_little_for_the_parts_of_an_answer(supernode, monkeypatch, seconds):
-    monkeypatch.setattr(enclosed, "SOON", 0.5)
-    reply = Message(ANSWER, 1, "train", ttl=9.0)
-    parts = parts_of(reply)
-    store = dict.fromkeys(parts, b"")
-    store[reply.object_id] = parts[reply.object_id]
-    timer = threading.Timer(seconds, store.update, (parts,))
-    timer.start()
-    calls = supernode.kind()
-    request = PushMessagesRequest(message_object_trees=[get_object_tree(reply)])
-    supernode._push_messages(object_store=store, send=lambda: calls.PushMessages(request))
-    timer.cancel()
-    assert calls.pushed == (parts if seconds < 1 else {reply.object_id: parts[reply.object_id]})

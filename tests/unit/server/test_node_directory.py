@@ -107,3 +107,55 @@ def test_a_network_keeps_an_instruction_beyond_its_deadline_so_that_late_reports
         "late"
     ) == 3  # at both deadlines, and when its first report came
     assert all(np.isfinite(array).all() for array in run.state.values())
+
+
+def test_a_node_that_answers_after_the_window_is_named_with_its_seconds(scene):
+    nodes = made_nodes(3)
+    slow = next(iter(nodes.values()))
+    rounds = {"total": 2, "selection_window": 10.0, "minimum_ready": 1.0, "max_attempts": 4, "backoff": 1.0}
+    run = scene(nodes, grid=NetworkGrid, rounds=rounds)
+    write = run.log.write
+
+    def slow_after_round_one(event, **fields):
+        write(event, **fields)
+        slow.ready_after = {"committed": 14.0, "answered-late": 0.0}.get(event, slow.ready_after)
+
+    run.log.write = slow_after_round_one
+    run.run()
+    first, second = run.events("too-few-ready")  # it is quick again when its first answer has come, in the second
+    late = run.events("answered-late")[0]
+    assert (late["round"], late["attempt"], late["partition"]) == (2, 1, slow.partition_id)
+    assert late["seconds"] == pytest.approx(4.0, abs=1.5)
+    assert late["reason"] == (
+        f"an answer came after the selection window: partition {slow.partition_id} by {late['seconds']:.1f} s"
+    )
+    assert "came after" not in first["reason"]
+    assert second["reason"].endswith(f"; 1 answer to an earlier question came after the window: {_end(late)}")
+    assert run.events("committed")[-1]["attempt"] == 3
+
+
+def _end(late):
+    return late["reason"].partition(": ")[2]
+
+
+def test_too_few_ready_nodes_are_said_with_the_answers_that_came_too_late_before(scene):
+    nodes = made_nodes(2)
+    for node in nodes.values():
+        node.ready_after = 14.0
+    rounds = {"total": 1, "selection_window": 10.0, "minimum_ready": 1.0, "max_attempts": 3, "backoff": 1.0}
+    run = scene(nodes, grid=NetworkGrid, rounds=rounds)
+    with pytest.raises(RunFailed):
+        run.run()
+    first, second, third = [event["reason"] for event in run.events("too-few-ready")]
+    assert first == "0 nodes were ready within 10 s, 2 are needed"  # who they are was known too late
+    for reason in (second, third):
+        assert reason.startswith(f"{first}; 2 answers to earlier questions came after the window: partition 0 by ")
+        assert "partition 1 by " in reason
+
+
+def test_a_simulated_node_is_not_waited_for_after_its_window(scene):
+    nodes = {2 + partition: Node(partition) for partition in range(3)}
+    nodes[2].ready_after = 14.0
+    rounds = {"total": 2, "selection_window": 10.0, "minimum_ready": 0.5, "quorum": 0.5}
+    run = scene(nodes, grid=ScriptedGrid, rounds=rounds).run()
+    assert run.events("answered-late") == []
