@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,16 @@ def pytest_collection() -> Iterator[None]:
     """Look for no garbage among what tests import: a sixth of the time that takes."""
     with importing():
         return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once, at the end, why tests were skipped, and how many for each reason."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section("skipped, and why")
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"{count:5} {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,7 +20,8 @@ FIRST_PULL, LONGEST_PULL = 0.02, 0.5  # seconds until a part of a message that i
 def pull_impatiently() -> None:
     """Ask again soon for parts of messages that are still on their way; Flower waits 1 s, then 2, 4, 8.
 
-    A message is announced before its parts have come, so that nearly every part is asked for too early.
+    A message is announced before its parts have come, so that nearly every part is asked for too early. Flower gives up
+    after some tries or some minutes; as tries follow sooner here, the minutes alone count.
     """
     shorter = {"initial_backoff": FIRST_PULL, "backoff_cap": LONGEST_PULL, "max_tries_per_object": None}
     for name in PULLS:

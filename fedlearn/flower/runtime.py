@@ -54,7 +54,7 @@ def available() -> str:
 
 
 def give_signs_of_life_later() -> None:
-    """Make tasks give their first sign of life after 5 s, when most have ended; Flower waits 30 s for a sign."""
+    """Make tasks give their first sign of life after 5 s, when most have ended; Flower waits 30 s for the first."""
     signs = HeartbeatSender._run
 
     def later(task: HeartbeatSender) -> None:

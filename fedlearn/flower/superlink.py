@@ -165,7 +165,11 @@ def store_part(push_object: Callable[..., Any], request: Any, state: Any) -> Any
 
 
 def at_most_each(seconds: float, call: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return a function that makes a call, unless it has made it within the last `seconds`."""
+    """Return a function that makes a call, unless it has made it within the last `seconds`.
+
+    Of the search for vanished tasks: a token that has expired is refused at once, as Flower looks at its time at each
+    request; the search ends the task and its run, here up to a second later.
+    """
     last = -math.inf
 
     def seldom(state: Any) -> None:

@@ -86,6 +86,7 @@ def handle_one_at_a_time(loop: Any) -> None:
 
 
 def _ringing(pull: Callable[..., int | None], bell: int) -> Callable[..., int | None]:
+    """Return a pull that rings once there is a task; a ring that is lost is made up for, as executors also ask."""
     os.set_blocking(bell, False)  # a full pipe, which is not read, must not stop us
 
     def pull_and_ring(**given: Any) -> int | None:

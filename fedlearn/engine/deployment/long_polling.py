@@ -3,6 +3,10 @@
 A SuperNode asks again and again whether there is a message for it, and most answers are no. Here, after such an answer,
 the node's next question is passed on once the server app has sent messages to any node, or a second has passed: the
 node gets a message at once, and seldom asks in vain. The answers themselves are Flower's.
+
+The wait comes before the question is asked, never after: what Flower hands out it marks as delivered, once. A node that
+is killed while it waits loses what is sent to it within that second, as it loses what is on its way; the server learns
+so when the node's signs of life stop.
 """
 
 from __future__ import annotations

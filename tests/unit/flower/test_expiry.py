@@ -32,19 +32,19 @@ def test_a_vanished_server_app_is_found_within_a_second(state, monkeypatch):
     monkeypatch.setattr(SqlLinkState, SEARCH, superlink.at_most_each(superlink.EXPIRY, getattr(SqlLinkState, SEARCH)))
     run = state.create_run("x/y", "1", "hash", {}, NOOP_FEDERATION_ID, None, NOOP_FLWR_AID, TaskType.SERVER_APP)
     task = state.get_run_info(run_ids=[run])[0].primary_task_id
-    state.claim_task(task)
+    token = state.claim_task(task)
     state.activate_task(task)
     with state.session() as session:
         session.connection().exec_driver_sql("UPDATE task SET active_until = '2020-01-01 00:00:00.000000'")
 
     def status():
         found = state.get_run_status({run})[run]
-        return found.status, found.sub_status
+        return found.status, found.sub_status, state.get_task_by_token(token) is not None
 
-    assert status() == ("running", "")
+    assert status() == ("running", "", False)  # whose token has expired acts no more, also before the search
     clock[0] += superlink.EXPIRY
-    assert status() == ("finished", "failed")
-    assert status() == ("finished", "failed")
+    assert status() == ("finished", "failed", False)
+    assert status() == ("finished", "failed", False)
 
 
 def test_a_call_is_left_out_only_while_it_was_made_just_before(monkeypatch):

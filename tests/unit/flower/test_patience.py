@@ -6,6 +6,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
 from flwr.supercore.heartbeat import HeartbeatSender
 
 from fedlearn.flower import runtime, supernode
@@ -70,3 +71,7 @@ def test_a_task_that_ends_soon_gives_no_sign_of_life_and_one_that_goes_on_does(m
     long.start()
     assert signs.given.wait(30)
     long.stop()
+
+
+def test_a_task_gives_its_first_sign_of_life_long_before_flower_takes_it_for_dead():
+    assert runtime.FIRST_SIGN < HEARTBEAT_DEFAULT_INTERVAL / 2  # after which a task that was taken has none left

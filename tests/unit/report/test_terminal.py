@@ -117,3 +117,9 @@ def test_early_stop_is_shown_with_its_reason():
     view, _ = view_of(NEURAL, 1000)
     view.take({"time": 2.0, "event": "stopped", "round": 1, "reason": "accuracy 0.9 has reached stop.target = 0.9"})
     assert lines_of(view)[-1] == "stopped early in round 1 because accuracy 0.9 has reached stop.target = 0.9"
+
+
+def test_the_drawing_names_an_answer_that_came_after_the_window():
+    view, _ = view_of(NEURAL, 1000)
+    view.take({"time": 2.0, "event": "answered-late", "round": 1, "attempt": 2, "node": 7, "reason": "by 3.1 s"})
+    assert view.warning == "round 1 attempt 2 answered-late: by 3.1 s"

@@ -80,3 +80,10 @@ def test_a_server_app_that_is_stopped_on_a_network_has_not_failed(is_virtual, co
     with pytest.raises(SystemExit), _summarized(run, None):
         raise SystemExit(code)
     assert (said["status"], said["reason"]) == ended
+
+
+def test_too_few_ready_nodes_are_printed_on_a_network_with_the_reason(tmp_path, capsys):
+    with PrintingLog(tmp_path / "events.jsonl", None) as events:
+        events.write("too-few-ready", round=1, attempt=2, ready=0, needed=3, reason="0 nodes were ready; 1 answer late")
+        events.write("answered-late", round=1, attempt=1, node=7, partition=0, seconds=3.1, reason="late")
+    assert capsys.readouterr().out == "round=1 attempt=2 too-few-ready: 0 nodes were ready; 1 answer late\n"

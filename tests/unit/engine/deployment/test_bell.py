@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 
 import pytest
@@ -27,6 +28,14 @@ def test_a_message_rings_and_none_does_not(bell):
     pull = supernode._ringing(lambda **_: next(came), rung)
     assert [pull(), pull(), pull()] == [None, 7, None]
     assert os.read(heard, 99) == b"!"
+
+
+def test_it_rings_once_the_task_is_there(bell):
+    heard, rung = bell
+    rings = lambda: bool(select.select([heard], [], [], 0)[0])  # noqa: E731
+    pull = supernode._ringing(lambda **_: rings() or 7, rung)
+    assert pull() == 7
+    assert rings()
 
 
 def test_nobody_who_listens_stops_no_supernode(bell):

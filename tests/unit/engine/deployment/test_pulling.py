@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
+import pytest
 from flwr.supercore.inflatable import inflatable_utils
 
 from fedlearn.flower import pulling, runtime
@@ -43,3 +44,21 @@ def test_parts_are_asked_for_again_after_milliseconds(monkeypatch):
 
 def test_all_names_that_are_needed_are_where_they_were():
     assert runtime.available() == ""
+
+
+def test_a_part_that_never_comes_is_given_up_after_flowers_own_minutes(monkeypatch):
+    for name in pulling.PULLS:
+        function = getattr(inflatable_utils, name)
+        monkeypatch.setattr(function, "__kwdefaults__", dict(function.__kwdefaults__))  # put back after the test
+    seconds = iter(range(100_000))
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
+    monkeypatch.setattr(inflatable_utils, "time", clock)
+    monkeypatch.setattr(pulling, "FIRST_PULL", 0.0)
+    monkeypatch.setattr(pulling, "LONGEST_PULL", 0.0)
+
+    def pull(name):
+        raise inflatable_utils.ObjectUnavailableError(name)
+
+    pulling.pull_impatiently()
+    with pytest.raises(inflatable_utils.ObjectPullError):
+        inflatable_utils.pull_objects(["a"], pull)
