@@ -26,6 +26,7 @@ from client.learners.stack import Progress, Stack, networks_for, why_not_stacked
 from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples
 from fedlearn.models.device import seed_torch
+from fedlearn.models.gradients import owned
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.plugging.options import options_for
 from fedlearn.words.errors import SettingError
@@ -204,8 +205,7 @@ class SGD(Learner):
 
         def step(inputs: Tensor, targets: Tensor) -> Tensor:
             loss = self.loss(inputs, targets, task)
-            gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
-            change([each.to_dense() if each.is_sparse else each for each in gradients])
+            change(list(torch.autograd.grad(loss, parameters, materialize_grads=True)))
             return loss.detach()
 
         return step
@@ -226,6 +226,7 @@ class SGD(Learner):
 
         def change(gradients: list[Tensor]) -> None:
             with torch.no_grad():
+                gradients = owned(gradients)
                 self.gradients(gradients, task)
                 if decay:
                     torch._foreach_add_(gradients, parameters, alpha=decay)

@@ -18,6 +18,7 @@ from client.learners.base import LocalTask
 from client.learners.sgd import NOT_ZERO, SGD
 from fedlearn.config import RunConfig
 from fedlearn.config.fields import NonNegative
+from fedlearn.models.gradients import owned
 from fedlearn.models.torch_model import TorchModel
 from strategies.fedavg import FedAvg
 
@@ -44,7 +45,7 @@ class FedSAMSGD(SGD):
         def step(inputs: Tensor, targets: Tensor) -> Tensor:
             before = [parameter.detach().clone() for parameter in parameters]
             loss = self.loss(inputs, targets, task)
-            uphill = list(torch.autograd.grad(loss, parameters, materialize_grads=True))
+            uphill = owned(torch.autograd.grad(loss, parameters, materialize_grads=True))
             length = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(uphill)))
             with torch.no_grad():
                 torch._foreach_mul_(uphill, self.rho / (length + NOT_ZERO))

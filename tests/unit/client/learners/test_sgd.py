@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torchvision.transforms import v2
 
+from client.learners import sgd
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
@@ -39,10 +40,20 @@ def fit(settings, task=None, module=Small, **data):
 
 
 def with_torch(
-    state, task, *, local_epochs=1, lr=0.05, momentum=0.9, weight_decay=0.0, proximal_mu=0.0, clip=0.0, optimizer=None
+    state,
+    task,
+    *,
+    local_epochs=1,
+    lr=0.05,
+    momentum=0.9,
+    weight_decay=0.0,
+    proximal_mu=0.0,
+    clip=0.0,
+    optimizer=None,
+    module=Small,
 ):
     """The same training with an optimizer of torch and a FedProx term in the loss."""
-    module = Small()
+    module = module()
     module.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
     start = [p.detach().clone() for p in module.parameters()]
     if optimizer is None:
@@ -89,6 +100,44 @@ def test_step_is_that_of_torch(settings, local_epochs):
         np.testing.assert_allclose(after[name], array, rtol=1e-3, atol=2e-5, err_msg=name)
     assert found.metrics["train_loss"] == pytest.approx(loss, rel=1e-4)
     assert found.num_examples == 45
+
+
+class Terms(nn.Module):
+    """A linear layer whose weight and bias are sums of two parameters each, and a vector that is only summed."""
+
+    def __init__(self):
+        super().__init__()
+        self.shared, self.own = (nn.Parameter(torch.randn(10, 3) * 0.3) for _ in range(2))
+        self.bias, self.more = nn.Parameter(torch.zeros(10)), nn.Parameter(torch.ones(10))
+        self.summed = nn.Parameter(torch.ones(5) / 5)
+
+    def forward(self, x):
+        return functional.linear(x.mean((2, 3)), self.shared + self.own, self.bias + self.more) * self.summed.sum()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"momentum": 0.0},
+        {"momentum": 0.9},
+        {"momentum": 0.0, "weight_decay": 0.1},
+        {"momentum": 0.0, "proximal_mu": 1.0},
+        {"momentum": 0.0, "clip_norm": 0.1},
+        {"momentum": 0.9, "weight_decay": 0.1, "clip_norm": 0.5},
+    ],
+)
+def test_parameters_that_share_a_gradient_take_the_steps_of_torch(settings, monkeypatch):
+    settings = {"lr": 0.05, "local_epochs": 2, **settings}
+    of_torch = {("clip" if name == "clip_norm" else name): value for name, value in settings.items()}
+    state, after, _ = fit(settings, module=Terms)
+    expected, _ = with_torch(state, task_of(), module=Terms, **of_torch)
+    for name, array in expected.items():
+        np.testing.assert_allclose(after[name], array, rtol=1e-4, atol=2e-6, err_msg=name)
+    monkeypatch.setattr(sgd, "owned", list)
+    if settings["momentum"] or len(settings) > 3:  # a plain step changes no gradient
+        with pytest.raises((AssertionError, RuntimeError)):
+            _, aliased, _ = fit(settings, module=Terms)
+            np.testing.assert_allclose(aliased["shared"], expected["shared"], rtol=1e-4, atol=2e-6)
 
 
 @pytest.mark.parametrize(
