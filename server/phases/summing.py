@@ -175,10 +175,10 @@ class _Attempt:
         reporting = self._without_discarded(reporting)
         if missing := self._missing(reporting):
             return self.ended(missing)
-        self._write_unmasking(reporting)
         if not self._run.exchange.is_virtual:  # virtual nodes end with the server, and forget
             servers = [each.server for each in self._standing]
             store_asked(self._run, servers, self._cohort.values(), reporting, self._at)
+        self._write_unmasking(reporting)  # once it is stored: a server killed before has asked nobody
         return self._revealed(reporting, survivors, unmasking)
 
     def _write_unmasking(self, reporting: Reporting) -> None:
