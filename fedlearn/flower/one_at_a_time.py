@@ -73,7 +73,7 @@ class OneAtATime:
         self._task: int | None = None
 
     def pull(self, **given: Any) -> int | None:
-        """Replace ``_pull_and_store_message``: create the task last, and leave nothing of a message given up."""
+        """Replace ``_pull_and_store_message``: create the task last; delete a message that Flower gives up."""
         state = _TaskLast(given["state"])
         self._asked = self._task = None
 
@@ -101,7 +101,7 @@ class OneAtATime:
         if answer is None:
             return
         if (late := seconds_expired(self._asked)) > 0:
-            log(WARN, "The answer to message %s is %.1f s late: no round waits for it", _name(self._asked), late)
+            log(WARN, "The answer to message %s is %.1f s late: no round waits for it", _question(self._asked), late)
         self._push(state=_Answered(state, answer), object_store=object_store, **given)
         self._wait_for_the_end(state)
         object_store.delete(self._asked.metadata.message_id)  # still there if the process died before it had read all
@@ -115,7 +115,7 @@ class OneAtATime:
                 if message.metadata.reply_to_message_id == asked.metadata.message_id:
                     begun.append(message)
                 else:
-                    log(WARN, "Dropping an answer to message %s, which was given up", _question_of(message))
+                    log(WARN, "Dropping an answer to message %s, which was given up", _question(message))
                     _forget(message, state, store)
             whole = next((message for message in begun if _is_whole(message, store)), None)
             if whole is not None or has_ended:
@@ -131,7 +131,7 @@ class OneAtATime:
 
     def _error(self, asked: Message, state: Any, store: Any) -> Message:
         """Answer in place of a task that has ended without an answer."""
-        log(WARN, "The client ended without an answer to message %s", _name(asked))
+        log(WARN, "The client ended without an answer to message %s", _question(asked))
         state.record_message_processing_start(asked.metadata.message_id)
         state.record_message_processing_end(asked.metadata.message_id)
         error = Message(CLIENT_APP_CRASHED_ERROR, reply_to=asked)
@@ -171,7 +171,7 @@ class _TaskLast:
         return LATER
 
     def finish_task(self, *_: Any, **__: Any) -> None:
-        """Do nothing, as there is no task: Flower could not get the whole message."""
+        """Ignore the end of a task that was not created: Flower could not get the whole message."""
 
     def create_it(self) -> int | None:
         task: int | None = self._state.create_task(**self._about)
@@ -198,19 +198,15 @@ def _is_passed_over(message: Message) -> bool:
         log(
             WARN,
             "Passing over message %s, which expired %.1f s ago: this node was busy, or its clock is wrong",
-            _name(message), seconds,
+            _question(message), seconds,
         )  # fmt: skip
     return seconds > 0
 
 
-def _name(message: Message) -> str:
+def _question(message: Message) -> str:
+    """Return the name of a question, by the question itself or by an answer to it."""
     about = message.metadata
-    return f"{about.message_id[:8]} ({about.message_type} of run {about.run_id})"
-
-
-def _question_of(answer: Message) -> str:
-    about = answer.metadata
-    return f"{about.reply_to_message_id[:8]} ({about.message_type} of run {about.run_id})"
+    return f"{(about.reply_to_message_id or about.message_id)[:8]} ({about.message_type} of run {about.run_id})"
 
 
 def _is_whole(answer: Message, store: Any) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def owned(gradients: Iterable[Tensor]) -> list[Tensor]:
-    """Return gradients as dense tensors of which no two share memory; those that do are copied.
+    """Return gradients as dense tensors of which no two share memory; a gradient that shares memory is copied.
 
     Autograd returns one tensor for both terms of a sum of parameters (``W = shared + own``), and one number, expanded,
     for a parameter that is only summed. Momentum, weight decay or clipping in place would change such a tensor twice.

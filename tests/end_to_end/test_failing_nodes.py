@@ -50,7 +50,7 @@ def test_a_round_whose_nodes_all_kill_their_workers_is_abandoned(execute, faults
     begin = time.monotonic()
     with pytest.raises(RunFailed, match="quorum is 4; first reason: its worker process died"):
         execute(FAULTY)
-    assert time.monotonic() - begin < 300  # each attempt would wait 600 s for its reports
+    assert time.monotonic() - begin < 30
 
 
 @pytest.mark.parametrize(("kind", "said"), [("exit", "exit code 7"), ("quit", "no more")])
@@ -94,7 +94,7 @@ def test_workers_that_die_over_no_node_fail_the_run_with_one_line(execute, monke
     begin = time.monotonic()
     with pytest.raises(RunFailed, match=r"5 worker processes in a row died \(exit code 9\)"):
         execute({"model.name": "dies_when_imported:model"})
-    assert time.monotonic() - begin < 300  # each attempt would wait 600 s for its reports
+    assert time.monotonic() - begin < 30
 
 
 @pytest.mark.parametrize("engine", ["embedded", "inline"])

@@ -283,7 +283,7 @@ class Process:
 
 
 def question(node_id, said, *, ttl, is_large=False):
-    """Return a message to a node, which its process answers by the same words."""
+    """Return a question to a node, whose process repeats the words of the question in its answer."""
     content = RecordDict({SAID: ConfigRecord({SAID: said})})
     if is_large:
         content["arrays"] = ArrayRecord({"a": Array(np.arange(SMALL // 8, dtype=np.float64))})
