@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client.discretion import is_private
+from client.sets import sums_exactly
 from client.visit import Visit
 from fedlearn.config import RunConfig, per_run
 from fedlearn.data.base import Examples
@@ -37,11 +38,15 @@ def partitions_of(config: RunConfig) -> PartitionTable:
 def training_set(visit: Visit) -> Examples:
     """Return the examples of which the node trains on some rows.
 
-    A node with its own data and a private model holds out no rows: which rows are held out must not depend on any
-    record, and no metric is measured on them.
+    A node with its own data holds out no rows where the model is private, or its sums are exact: which rows are held
+    out must not depend on any record nor be chosen by a server, and no metric is measured on them.
     """
-    own = visit.holds_own_data and is_private(visit.config)
+    own = visit.holds_own_data and _takes_all_rows(visit.config)
     return _all_examples(visit.config) if own else loaded(visit.config)[0].train
+
+
+def _takes_all_rows(config: RunConfig) -> bool:
+    return is_private(config) or sums_exactly(config)
 
 
 def empty_nodes(config: RunConfig) -> tuple[str, ...]:
@@ -122,9 +127,10 @@ def _holdings(visit: Visit) -> tuple[PartitionTable, int]:
 def _own_data(config: RunConfig) -> PartitionTable:
     """Return the table of a node that holds the whole data set: one partition, in random order if some are held out.
 
-    With a private model no row is held out, whatever the server asks for: held-out rows would tell their number.
+    With a private model, or exact sums, no row is held out, whatever the server asks for: held-out rows would tell
+    their number, and sums over more and fewer rows a single one.
     """
-    if is_private(config):
+    if _takes_all_rows(config):
         count = len(_all_examples(config))
         return PartitionTable(np.arange(count, dtype=np.int32), np.array([0, count]))
     count, share = len(loaded(config)[0].train), config.data.node_test_share

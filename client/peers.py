@@ -35,17 +35,18 @@ def demands_of(visit: Visit) -> policy.Demands:
     """Return what the node demands of a roster: a real node goes by no setting of the server's."""
     secure, config = visit.config.secure, visit.context.node_config
     fewest = max(secure.group_size, level.FEWEST)
-    summed = visit.config.fewest_reports if visit.config.privacy.trust == "distributed" else 0
+    shares = visit.config.fewest_reports if visit.config.privacy.trust == "distributed" else 0
     if not visit.is_real:
-        return policy.Demands(fewest=fewest, summed=summed, colluders=secure.colluders, security=secure.security)
+        return policy.Demands(fewest=fewest, summed=shares, colluders=secure.colluders, security=secure.security)
     if PEERS not in config:
-        return policy.Demands(fewest=fewest, summed=summed)
+        return policy.Demands(fewest=fewest, summed=shares)
     try:
         peers = keys.node_keys_in(_read(str(config[PEERS])))
     except ValueError as error:
         raise UsageError(f"--peers {config[PEERS]}: {error}") from None
-    fewest = max(int(config.get(LEAST, level.FEWEST)), fewest)
-    return policy.Demands(peers=peers, fewest=fewest, summed=summed, colluders=colluders_of(visit))
+    colluders = colluders_of(visit)
+    fewest = max(int(config.get(LEAST, level.FEWEST)), fewest, colluders + 2)  # at least two honest nodes
+    return policy.Demands(peers=peers, fewest=fewest, summed=max(fewest, shares), colluders=colluders)
 
 
 def _read(file: str) -> bytes:

@@ -11,9 +11,10 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``noise-not-secure`` | noise would be seeded | yes |
 | ``sizes-not-public`` | the number of records would be published | yes |
 | ``trust-not-allowed`` | noise would be distributed, and no secure sum among listed peers hides this share | yes |
-| ``no-memory-folder`` | the run needs what a node keeps (personal layers, its last round), and it has no folder | yes |
+| ``no-memory-folder`` | the run needs what a node keeps (its part in a secure sum, say), and it has no folder | yes |
 | ``sums-not-masked`` | the owner lists peers: the node takes part in secure sums alone | yes |
 | ``sets-not-remembered`` | sums would be exact, and the node lists no peers or has no ledger | yes |
+| ``rows-chosen`` | sums would be exact, and a setting would choose or cut what a node adds | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
 | ``data-not-allowed`` | the data lie outside of the node's data folder, or options would let rows be counted | |
 | ``epsilon-too-large`` | a run may not spend so much | |
@@ -41,7 +42,7 @@ from typing import Any
 from flwr.app import MessageType
 
 from client.peers import colluders_of, lists_peers
-from client.sets import may_sum_exactly, sums_exactly
+from client.sets import chooses_rows, may_sum_exactly, sums_exactly
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
@@ -67,6 +68,7 @@ TRUST_NOT_ALLOWED = "trust-not-allowed"
 NO_MEMORY = "no-memory-folder"
 SUMS_NOT_MASKED = "sums-not-masked"
 SETS_NOT_REMEMBERED = "sets-not-remembered"
+ROWS_CHOSEN = "rows-chosen"
 NOT_IN_THESE_HOURS = "not-in-these-hours"
 NOT_MEASURED = "private-model"
 NOT_ENOUGH = "not-enough-records"
@@ -86,14 +88,17 @@ def refused(visit: Visit) -> str:
     """
     if visit.config.privacy.trust == "distributed" and visit.is_real and not _hides_its_share(visit):
         return TRUST_NOT_ALLOWED
-    must_keep = bool(visit.config.training.personal) or visit.config.separates_nodes
+    is_masked = visit.config.secure.sums == "masked"
+    must_keep = bool(visit.config.training.personal) or visit.config.separates_nodes or is_masked
     if must_keep and visit.is_real and not visit.context.node_config.get("memory"):
         return NO_MEMORY
-    kind = visit.message.metadata.message_type
-    if lists_peers(visit) and (visit.config.secure.sums != "masked" or kind == MessageType.EVALUATE):
+    is_evaluation = visit.message.metadata.message_type.partition(".")[0] == MessageType.EVALUATE
+    if lists_peers(visit) and (not is_masked or is_evaluation):
         return SUMS_NOT_MASKED
     if visit.is_real and sums_exactly(visit.config) and not may_sum_exactly(visit):
         return SETS_NOT_REMEMBERED
+    if visit.is_real and sums_exactly(visit.config) and chooses_rows(visit.config):
+        return ROWS_CHOSEN
     policy, reason = None, ""
     if visit.context.node_config.get("ledger"):
         try:
@@ -105,7 +110,7 @@ def refused(visit: Visit) -> str:
     if reason in REFUSALS:
         return reason
     config = visit.config
-    if kind == MessageType.EVALUATE and (model_spec(config.model.name).is_private or _is_paid(config)):
+    if is_evaluation and (model_spec(config.model.name).is_private or _is_paid(config)):
         return NOT_MEASURED
     return reason or ("" if policy is None or is_in(policy.hours, datetime.now()) else NOT_IN_THESE_HOURS)
 

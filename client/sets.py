@@ -1,26 +1,48 @@
-"""The sets of nodes with which a node has added up exact sums: remembered, as several sums together tell more.
+"""The sets of nodes with which a node has added up its answers: one set for each question, over all runs and servers.
 
-Two sums over sets that differ by one node are that node's own numbers, and so may be three that do not: {1, 2}, {1, 3}
-and {2, 3} tell what each has added. A node signs no set with which the sets that it has signed before would tell what
-a single node has added, over all runs and servers, whatever was asked. It knows of no sum in which it has no part: of
-two sets that differ by this node alone, another node refuses the second one.
+Two sums of one question over sets that differ by one node are that node's own numbers, and so may be three of which no
+two do: {1, 2, 3}, {3, 4, 5} and {1, 2, 4, 5} tell what node 3 has added, and no node is in all three. So a node signs
+one set for each question. Exact sums of rows, as statistics are, all ask the same: they are one question for each data
+set of the owner, whatever their settings are. A question of training is told by its digest (`client.whole_question`).
+
+An attempt that comes to nothing is made again with other nodes, and nothing of its set is unmasked then: within one
+round of one run a node signs the set of each attempt, and the protocol lets it help to unmask one
+(`fedlearn.secure.node`). Sets of other attempts count as signed as long as the node has unmasked none of the round.
+
+**Claim.** Let the owners of all nodes list peers, and let their nodes sign one set for each question. Then all sums of
+one question together tell what a single honest node has added to no server, with at most c colluding nodes, where c is
+what the owners say (``--colluding-peers``), if each sum has at least c + 2 nodes.
+
+*Proof.* A sum over a set S of a roster of n nodes is unmasked only if more than (n + c) / 2 of the nodes in S have
+signed it (`Level.signers`). Let H be the honest nodes in S, and A those of H that have signed: at most c nodes of S are
+no honest ones, so that |A| > |H| / 2. Let S_1, ..., S_m be the sets of which sums were unmasked. An honest node signs
+one of them, so that A_1, ..., A_m are disjoint. Suppose that a combination of the sums with factors a_i, none of them
+zero, tells what node v has added: each other honest node x has the factors of its sets add up to zero. A node x of A_i
+other than v is then in a further set S_j, which it has not signed: in H_j without A_j. These have at most |A_j| - 1
+members, so that sum |A_i| - 1 <= sum (|A_j| - 1) = sum |A_j| - m, that is m <= 1. One sum alone tells what v has added
+only if v is the only honest node in it, and there are c + 2 nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-import numpy as np
-
+from client.discretion import is_private
 from client.peers import lists_peers
 from client.visit import Visit
+from fedlearn import wire
 from fedlearn.config import RunConfig
+from fedlearn.config.tables.reports import GateSettings
 from fedlearn.models import model_spec
 from fedlearn.runs.ledgers import LedgerFile
-from fedlearn.runs.node_sets import SUFFIX, line_after, sets_in
+from fedlearn.runs.node_sets import SUFFIX, Sets, SetsOfQuestion, SetsOfRows, SignedSet, named, sets_in
 from fedlearn.words.errors import Refused
+
+QUESTION = "sum.question"  # in the node's memory: the digest of the question of training that it has answered last
+TELLS_OF_ONE = "tells-of-one"
 
 
 def sums_exactly(config: RunConfig) -> bool:
@@ -29,32 +51,58 @@ def sums_exactly(config: RunConfig) -> bool:
     return row.sums and not row.is_private
 
 
+def chooses_rows(config: RunConfig) -> bool:
+    """Return whether a setting of the server chooses the rows of an exact sum, or cuts what a node adds.
+
+    Two such sums of one set of nodes may differ by a single row, or tell how many rows one node has.
+    """
+    data, gate = config.data, config.gate
+    return bool(data.node_test_share or data.options) or gate.max_examples != GateSettings().max_examples
+
+
 def may_sum_exactly(visit: Visit) -> bool:
     """Return whether a real node can keep to its part: its peers are listed, and sets can be remembered."""
     return lists_peers(visit) and bool(visit.context.node_config.get("ledger"))
 
 
 def remember_set(visit: Visit, keys: Collection[bytes]) -> None:
-    """Remember the nodes of an exact sum of a real node, before it signs them.
+    """Remember the nodes of a sum of a real node that lists its peers, before it signs them.
+
+    Parameters
+    ----------
+    keys
+        The keys by which the nodes are known.
 
     Raises
     ------
     Refused
-        If the sums over this set and those before tell what a single node has added.
+        If the node has signed another set for the same question, in another round.
     LedgerDamaged
         If sets that were remembered are gone or changed.
     """
-    if not (visit.is_real and sums_exactly(visit.config)):
-        return
-    file = _file_of(visit)
-    with file.alone():
-        before = file.read()
-        sets, new = sets_in(before), {sha256(key).hexdigest() for key in keys}
-        if new in sets:
+    with _sets_of(visit) as sets:
+        if sets is None:
             return
-        if tells_of_one([*sets, new]):
-            raise Refused("tells-of-one", "with the sums before, this one would tell what a single node has added")
-        file.append(line_after(before, new))
+        before, new = sets.signed(), SignedSet(_round_of(visit), named(keys))
+        if not may_sign(before, new):
+            raise Refused(TELLS_OF_ONE, "with another sum of this question it may tell what a single node has added")
+        if new.nodes not in {each.nodes for each in before}:
+            sets.add(new)
+
+
+def may_sign(before: Iterable[SignedSet], new: SignedSet) -> bool:
+    """Return whether a node that has signed some sets for a question may sign a further one."""
+    return not tells_of_one([*(each.nodes for each in before if each.of_round != new.of_round), new.nodes])
+
+
+def settle_set(visit: Visit, keys: Collection[bytes]) -> None:
+    """Forget the sets of other attempts at this round, before the node helps to unmask the sum over these nodes."""
+    with _sets_of(visit) as sets:
+        if sets is None:
+            return
+        new = SignedSet(_round_of(visit), named(keys))
+        if any(each.of_round == new.of_round and each != new for each in sets.signed()):
+            sets.settle(new)
 
 
 def check_sets(visit: Visit) -> None:
@@ -63,21 +111,37 @@ def check_sets(visit: Visit) -> None:
         sets_in(_file_of(visit).read())
 
 
+def tells_of_one(sets: Collection[Collection[str]]) -> bool:
+    """Return whether sums over these sets, and others that this node knows nothing of, may tell what one has added.
+
+    >>> tells_of_one([{"a", "b", "c"}, {"a", "b", "c"}]), tells_of_one([{"a", "b", "c"}, {"c", "d", "e"}])
+    (False, True)
+    """
+    return len({frozenset(each) for each in sets}) > 1
+
+
+@contextmanager
+def _sets_of(visit: Visit) -> Iterator[Sets | None]:
+    """Give what the node remembers of the question that it is in; None where nothing need be remembered."""
+    config = visit.config
+    if not visit.is_real:
+        yield None
+    elif sums_exactly(config):
+        file = _file_of(visit)
+        with file.alone():
+            yield SetsOfRows(file)
+    elif lists_peers(visit) and QUESTION in visit.memory.texts and not is_private(config):
+        folder = Path(str(visit.context.node_config["memory"]))
+        yield SetsOfQuestion(folder / f"{visit.partition_id}.sets", bytes.fromhex(visit.memory.texts[QUESTION]))
+    else:
+        yield None
+
+
+def _round_of(visit: Visit) -> str:
+    """Return the name of the round of a run that a message is about."""
+    return sha256(repr((visit.config.out, wire.read_at(visit.content).round_number)).encode()).hexdigest()
+
+
 def _file_of(visit: Visit) -> LedgerFile:
     config = visit.context.node_config
     return LedgerFile(Path(str(config["ledger"])), str(config.get("data-name", "")), suffix=SUFFIX)
-
-
-def tells_of_one(sets: Sequence[Collection[str]]) -> bool:
-    """Return whether sums over these sets tell what a single node has added: it alone lies in the span of the sets.
-
-    >>> tells_of_one([{"a", "b", "c"}, {"a", "b"}]), tells_of_one([{"a", "b", "c", "d"}, {"a", "b"}])
-    (True, False)
-    >>> tells_of_one([{"a", "b"}, {"a", "c"}, {"b", "c"}])
-    True
-    """
-    names = sorted(set().union(*sets))
-    matrix = np.array([[name in each for name in names] for each in sets], np.float64)
-    _, sizes, rows = np.linalg.svd(matrix, full_matrices=False)
-    span = rows[sizes > 1e-9 * sizes[0]]
-    return bool(((span**2).sum(axis=0) > 1 - 1e-9).any())

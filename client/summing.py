@@ -9,8 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 from flwr.app import Message, RecordDict
 
+from client.discretion import is_private
+from client.fits import learner_of
+from client.node import examples_of
 from client.peers import demands_of, key_of
+from client.sets import QUESTION
 from client.visit import Visit
+from client.whole_question import WholeQuestion
 from fedlearn import flower, wire
 from fedlearn.folding.modular import MASKED
 from fedlearn.models.loaded import whole_numbers_of
@@ -106,7 +111,8 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
         else:  # what was spent follows from public settings, and leaves in the clear
             vector, bits = numbers.encoded(arrays["sums"]), numbers.modulus_bits
             metrics = {name: float(record[name]) for name in (EPSILON.name,) if name in record}
-        masked = node.mask(said_in(visit, Delivered), vector if is_masked else vector[:0], bits)
+        asked = _asked(visit, state)
+        masked = node.mask(said_in(visit, Delivered), vector if is_masked else vector[:0], bits, asked)
     values = masked.values if is_masked else vector
     seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
     records = {
@@ -117,6 +123,19 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
     content = flower.filled(RecordDict(), records)
     wire.seal(content)
     return Message(content, reply_to=visit.message)
+
+
+def _asked(visit: Visit, state: State) -> bytes:
+    """Return the digest of the whole question; remember under which name the set of its sum is to be remembered.
+
+    A virtual node is asked by no other server than the one that runs it: it need not compare.
+    """
+    if not visit.is_real:
+        return b""
+    whole = WholeQuestion.of(visit, state)
+    drawn = not is_private(visit.config) and learner_of(visit.config).draws(len(examples_of(visit)))
+    visit.memory.texts[QUESTION] = whole.of_numbers(drawn=drawn).hex()
+    return whole.digest
 
 
 def _fixed_point(

@@ -26,6 +26,11 @@ def why_not(visit: Visit) -> str:
     return LACKS if wanted and wanted not in (_own(visit.config), visit.memory.texts.get(UNSENT)) else ""
 
 
+def unsent_digest(visit: Visit) -> str:
+    """Return the SHA-256 of the unsent arrays that the model computes with."""
+    return visit.memory.texts.get(UNSENT) or _own(visit.config)
+
+
 def keep(visit: Visit) -> None:
     """Keep the arrays that a server has sent.
 

@@ -154,6 +154,11 @@ def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is
     if config.training.partial and (not is_virtual or not model_spec(config.model.name).trains_in_steps):
         why = "what a node has time for is known of made-up devices, where models are trained in steps: use false"
         raise SettingError("training.partial", True, why)
+    if config.training.partial and config.is_secure:
+        why = (
+            "each node would be given a limit of its own, and nodes of one secure sum are all asked the same: use false"
+        )
+        raise SettingError("training.partial", True, why)
     if config.devices.name and not is_virtual:
         raise SettingError(
             "devices.name", config.devices.name, "devices are made up in simulations; nodes on a network have their own"

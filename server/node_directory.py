@@ -45,6 +45,7 @@ class NodeDirectory:
         self._registered: dict[int, int] = {}  # the same, as keys are registered
         self._pending: Pending[int] = exchange.send([], [])  # about node ids
         self._answer_by: dict[int, float] = {}  # node id -> when the window of its last query ends
+        self._left_out: dict[int, str] = {}  # partition id -> why its node takes part in no further attempt
         self.unknown: dict[int, str] = {}  # nodes that did not say what they hold since `forgive`, and why
 
     def fill(self) -> None:
@@ -106,11 +107,17 @@ class NodeDirectory:
         virtual = self._exchange.nodes_by_partition()
         if virtual is not None and virtual[partition_id] != node_id:
             return f"{says}, which node {virtual[partition_id]} holds"
+        if partition_id in self._left_out:
+            return self._left_out[partition_id]
         registered = self._registered.get(node_id, partition_id)
         if registered != partition_id:
             return f"{says}, and its key is registered for {registered}"
         known = self._partitions.setdefault(node_id, partition_id)
         return "" if known == partition_id else f"{says}, and said {known} before"
+
+    def leave_out(self, partition_id: int, why: str) -> None:
+        """Take a node into no further attempt of this run, as others refuse to take part with it."""
+        self._left_out[partition_id] = why
 
     def forgive(self) -> None:
         """Ask again those who did not say what they hold."""

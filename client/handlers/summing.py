@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from flwr.app import Message
 
+from client.discretion import log
 from client.guards import guarded
-from client.sets import remember_set
+from client.sets import remember_set, settle_set
 from client.summing import part_in, said_in
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.secure import texts
-from fedlearn.secure.messages import Roster, Survivors, Unmasking
+from fedlearn.secure.messages import Roster, Shared, Survivors, Unlisted, Unmasking
+from fedlearn.secure.policy import UnlistedPeers
 
 
 def share(visit: Visit) -> Message:
-    """Return the node's secrets, in an envelope for each of its neighbors."""
+    """Return the node's secrets, in an envelope for each of its neighbors; or which of them its owner does not list."""
     with guarded(visit):
-        with part_in(visit) as node:
-            shared = node.share(said_in(visit, Roster))
-        return wire.secure_answer(visit.message, texts.to_bytes(shared))
+        roster = said_in(visit, Roster)
+        answer: Shared | Unlisted
+        try:
+            with part_in(visit) as node:
+                answer = node.share(roster)
+        except UnlistedPeers as refused:
+            log.error("%s", refused)
+            answer = Unlisted(roster.question, visit.partition_id, refused.nodes)
+        return wire.secure_answer(visit.message, texts.to_bytes(answer))
 
 
 def sign(visit: Visit) -> Message:
@@ -35,5 +43,7 @@ def unmask(visit: Visit) -> Message:
     """Return a share of a secret of each neighbor, which the sum of the agreed set needs."""
     with guarded(visit):
         with part_in(visit) as node:
-            unmasked = node.unmask(said_in(visit, Survivors), said_in(visit, Unmasking))
+            survivors = said_in(visit, Survivors)
+            unmasked = node.unmask(survivors, said_in(visit, Unmasking))
+            settle_set(visit, node.keys_of(survivors))
         return wire.secure_answer(visit.message, texts.to_bytes(unmasked))

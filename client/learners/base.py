@@ -113,6 +113,13 @@ class Learner(Protocol):
         for task in tasks:
             yield self.fit(state, task)
 
+    def draws(self, rows: int) -> bool:
+        """Return whether a fit on so many examples draws random numbers that change what it comes to noticeably.
+
+        Where it does not, two rounds with one state are one question for a secure sum (`client.sets`).
+        """
+        return False
+
     def why_not_stacked(self, examples: Examples) -> str:
         """Return why `fit_many` should not be asked to train several nodes in one computation; empty if it should.
 

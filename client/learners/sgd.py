@@ -107,6 +107,10 @@ class SGD(Learner):
                 self._stack = Stack(self, self.training.stack, self._network)
             yield from self._stack.fit(state, stacked)
 
+    def draws(self, rows: int) -> bool:
+        """Return whether a pass has several batches: which examples are in each is drawn."""
+        return rows > self.training.batch_size
+
     def why_not_stacked(self, examples: Examples) -> str:
         """Return why nodes cannot be trained in one computation; empty if they can, as a try on examples shows."""
         kind = type(self)

@@ -15,17 +15,26 @@ def self_seed(roster: Roster, secret: int) -> bytes:
     return keys.derived(shamir.to_bytes(secret), roster.question.about("self mask", roster.digest))
 
 
-def pair_seed(roster: Roster, mine: KeyPair, position: int, other: int) -> bytes:
-    """Return the seed of the mask that the nodes at two positions have in common, from the secret of the first."""
+def pair_seed(roster: Roster, mine: KeyPair, position: int, other: int, asked: bytes) -> bytes:
+    """Return the seed of the mask that the nodes at two positions have in common, from the secret of the first.
+
+    The masks of two nodes that were asked different things are different, so that they never cancel.
+    """
     ends = (each.to_bytes(4, "big") for each in sorted((position, other)))
-    return mine.agreed(roster.members[other].mask, roster.question.about("mask", roster.digest, *ends))
+    return mine.agreed(roster.members[other].mask, roster.question.about("mask", roster.digest, *ends, asked))
 
 
 def add_pairs(
-    total: Words, roster: Roster, mine: KeyPair, position: int, others: Iterable[int], *, sign: int = 1
+    total: Words, roster: Roster, mine: KeyPair, position: int, others: Iterable[int], *, asked: bytes
 ) -> None:
-    """Add the masks that a node shares with others in place: the lower position of a pair adds, the other subtracts."""
+    """Add the masks that a node shares with others in place: the lower position of a pair adds, the other subtracts.
+
+    Parameters
+    ----------
+    asked
+        The digest of what the node was asked.
+    """
     if not len(total):  # of a study without masks
         return
     for other in others:
-        add_mask(total, pair_seed(roster, mine, position, other), sign=sign if position < other else -sign)
+        add_mask(total, pair_seed(roster, mine, position, other, asked), sign=1 if position < other else -1)

@@ -80,9 +80,21 @@ class Roster:
         """Who is whose neighbor."""
         return Graph.drawn(self.digest, nodes=len(self.members), neighbors=self.level.neighbors)
 
-    def survived(self, sharers: tuple[int, ...], reported: tuple[int, ...]) -> bytes:
-        """Return what a survivor signs: who has shared, and whose reports are summed; the others are lost."""
-        return self.question.about("survived", self.digest, bytes_of(sharers), bytes_of(reported))
+    def survived(self, sharers: tuple[int, ...], reported: tuple[int, ...], asked: bytes) -> bytes:
+        """Return what a survivor signs: who has shared, whose reports are summed, and the digest of what it was asked.
+
+        The nodes that have shared and not reported are lost.
+        """
+        return self.question.about("survived", self.digest, bytes_of(sharers), bytes_of(reported), asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """A node's answer to a roster with nodes that its owner does not list: their ids. It shares nothing."""
+
+    question: Question
+    node: int
+    others: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +170,12 @@ class Survivors:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A survivor's signature of `Roster.survived`."""
+    """A survivor's signature of `Roster.survived`, and the digest of what it was asked, which stands in there."""
 
     question: Question
     node: int
     signature: bytes
+    asked: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

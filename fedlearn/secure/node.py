@@ -83,6 +83,11 @@ class SecureNode:
         """The latest round of which the node has joined an attempt; 0 before the first."""
         return self._kept.round_number
 
+    @property
+    def asked(self) -> bytes:
+        """The digest of what the node was asked for its masked report; empty before that."""
+        return bytes.fromhex(self._kept.asked)
+
     def advertise(self, question: Question) -> Advertised:
         """Join an attempt: return fresh public keys."""
         if question.run != self._run:
@@ -131,7 +136,7 @@ class SecureNode:
         members = self._within(survivors.question).members
         return [members[position].verify for position in survivors.reported]
 
-    def mask(self, delivered: Delivered, values: Words, bits: int) -> Masked:
+    def mask(self, delivered: Delivered, values: Words, bits: int, asked: bytes = b"") -> Masked:
         """Return the report under its masks.
 
         Parameters
@@ -142,11 +147,14 @@ class SecureNode:
             (entries,), below 2^bits: what the node adds to the sum. They stay as they are.
         bits
             Of the modulus.
+        asked
+            The digest of all that the values depend on but the node's own examples: nodes that were asked different
+            things have masks that do not cancel, and sign different statements.
         """
         roster, position = self._within(delivered.question), self._position
-        asked = hashlib.sha256(repr((delivered.sharers, bits, len(values))).encode())
-        asked.update(np.ascontiguousarray(values).data)
-        if self._kept.report not in ("", asked.hexdigest()):
+        answer = hashlib.sha256(repr((delivered.sharers, bits, len(values), asked)).encode())
+        answer.update(np.ascontiguousarray(values).data)
+        if self._kept.report not in ("", answer.hexdigest()):
             raise Refused("another-report", "this node has sent a masked report of this attempt, of other values")
         among = self._checked_set(delivered.sharers)
         others = roster.graph.neighbors(position, among=among)
@@ -157,8 +165,9 @@ class SecureNode:
         shares = {other: found for other in others if (found := self._opened(delivered, other)) is not None}
         total = values.copy()
         add_mask(total, self_seed(roster, self._secrets.self_mask))
-        add_pairs(total, roster, self._secrets.mask, position, others)
-        self._keep(replace(self._kept, report=asked.hexdigest(), sharers=delivered.sharers).with_shares(shares))
+        add_pairs(total, roster, self._secrets.mask, position, others, asked=asked)
+        kept = replace(self._kept, report=answer.hexdigest(), asked=asked.hex(), sharers=delivered.sharers)
+        self._keep(kept.with_shares(shares))
         return Masked(delivered.question, self._node, reduced(total, bits))
 
     def sign(self, survivors: Survivors) -> Signed:
@@ -175,12 +184,12 @@ class SecureNode:
                 "too-few-survivors",
                 f"{len(survivors.reported)} reports, and a sum needs the noise of {self._demands.summed}",
             )
-        statement = roster.survived(survivors.sharers, survivors.reported)
+        statement = roster.survived(survivors.sharers, survivors.reported, self.asked)
         agreed = statement.hex()
         if kept.survivors not in ("", agreed):
             raise Refused("another-set", "this node has signed another set of survivors of this attempt")
         self._keep(replace(kept, survivors=agreed))
-        return Signed(survivors.question, self._node, self._own.sign(statement))
+        return Signed(survivors.question, self._node, self._own.sign(statement), self.asked)
 
     def unmask(self, survivors: Survivors, unmasking: Unmasking) -> Unmasked:
         """Return one share of each neighbor: of its seed where it has reported, of its masking key where it is lost.
@@ -193,7 +202,7 @@ class SecureNode:
             The signatures of the others.
         """
         roster = self._within(unmasking.question)
-        statement = roster.survived(survivors.sharers, survivors.reported)
+        statement = roster.survived(survivors.sharers, survivors.reported, self.asked)
         if survivors.question != unmasking.question or self._kept.survivors != statement.hex():
             raise Refused("another-set", "this node has not signed this set of survivors")
         self._check_signatures(statement, survivors, unmasking)

@@ -34,7 +34,7 @@ class Found:
     commitments: Mapping[int, bytes]
 
 
-def opened(total: Words, bits: int, roster: Roster, found: Found) -> Words:
+def opened(total: Words, bits: int, roster: Roster, found: Found, asked: bytes) -> Words:
     """Return a sum of masked reports without the masks.
 
     The masks that two survivors have in common have cancelled. What is left are the survivors' self masks, and the
@@ -44,6 +44,8 @@ def opened(total: Words, bits: int, roster: Roster, found: Found) -> Words:
     ----------
     total
         (entries,): the sum of the survivors' masked reports. It stays as it is.
+    asked
+        The digest of what all survivors were asked.
 
     Raises
     ------
@@ -62,7 +64,7 @@ def opened(total: Words, bits: int, roster: Roster, found: Found) -> Words:
         if pair.public != roster.members[position].mask:
             raise Refused("bad-sharing", f"node {roster.members[position].node} has shared another masking key")
         # As the lost node would have: each of its masks is the opposite of the one that is left in the sum.
-        add_pairs(bare, roster, pair, position, roster.graph.neighbors(position, among=survivors))
+        add_pairs(bare, roster, pair, position, roster.graph.neighbors(position, among=survivors), asked=asked)
     return reduced(bare, bits)
 
 

@@ -10,6 +10,21 @@ from fedlearn.secure.messages import Advertised, Roster
 from fedlearn.words.errors import Refused
 
 
+class UnlistedPeers(Refused):
+    """A roster has nodes that are none of the peers that this node's policy lists.
+
+    Parameters
+    ----------
+    nodes
+        Their ids.
+    """
+
+    def __init__(self, nodes: tuple[int, ...]) -> None:
+        self.nodes = nodes
+        named = ", ".join(map(str, nodes))
+        super().__init__("unlisted-peer", f"nodes {named} are none of the peers that this node's policy lists")
+
+
 @dataclass(frozen=True, slots=True)
 class Demands:
     """A node's own terms.
@@ -22,7 +37,7 @@ class Demands:
     fewest
         So many nodes must take part.
     summed
-        So many reports must be in the sum: as many as the noise in each is calibrated to.
+        So many reports must be in the sum: as many as the owner wants, or as the noise in each is calibrated to.
     colluders
         The level must stand so many colluders.
     security
@@ -60,10 +75,9 @@ class Demands:
         return members.index(mine)
 
     def _check_peers(self, members: tuple[Advertised, ...], mine: Advertised) -> None:
-        for member in members:
-            if member == mine:
-                continue
-            if member.verify not in (self.peers or ()):
-                raise Refused("unlisted-peer", f"node {member.node} is none of the peers that this node's policy lists")
+        others = [member for member in members if member != mine]
+        if unlisted := tuple(member.node for member in others if member.verify not in (self.peers or ())):
+            raise UnlistedPeers(unlisted)
+        for member in others:
             if not is_signed(member.statement, member.signature, member.verify):
                 raise Refused("bad-signature", f"node {member.node} has not signed the keys that came in its name")

@@ -30,6 +30,8 @@ class Kept:
         Hexadecimal: the roster that the node has accepted (`texts.to_bytes`). Empty before that, as are the next two.
     report
         Hexadecimal: SHA-256 of the report as it was before it was masked.
+    asked
+        Hexadecimal: the digest of what the node was asked for that report.
     survivors
         Hexadecimal: the statement that the node has signed (`Roster.survived`).
     sharers
@@ -45,6 +47,7 @@ class Kept:
     seed: str = field(default="", repr=False)
     roster: str = field(default="", repr=False)
     report: str = field(default="", repr=False)
+    asked: str = ""
     sharers: tuple[int, ...] = ()
     shares: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
     survivors: str = field(default="", repr=False)

@@ -11,7 +11,7 @@ attempt of a server that was killed; it asks for the very same set again.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -79,7 +79,7 @@ class _Stored:
     bits: int
     shared: tuple[Shared, ...]
     survivors: Survivors
-    unmasking: Unmasking
+    signed: tuple[Signed, ...]
     total: bytes
 
 
@@ -110,7 +110,7 @@ class SecureServer:
         self._total = zeros(count, bits)
         self._shared: dict[int, Shared] = {}
         self._reported: set[int] = set()
-        self._signed: dict[int, bytes] = {}
+        self._signed: dict[int, Signed] = {}
         self._seeds: dict[int, dict[int, int]] = defaultdict(dict)
         self._keys: dict[int, dict[int, int]] = defaultdict(dict)
         self._unmasked: set[int] = set()
@@ -154,9 +154,10 @@ class SecureServer:
         """Take in the signature of a survivor."""
         position = self._take(message, Phase.SIGNATURES, self._signed)
         verify = self.roster.members[position].verify
-        if position not in self._reported or not is_signed(self._statement, message.signature, verify):
+        statement = self.roster.survived(self.agreed.sharers, self.agreed.reported, message.asked)
+        if position not in self._reported or not is_signed(statement, message.signature, verify):
             raise Refused("bad-signature", f"node {message.node} has not signed the set of survivors")
-        self._signed[position] = message.signature
+        self._signed[position] = message
 
     def unmasked(self, message: Unmasked) -> None:
         """Take in the shares that a survivor reveals; those that do not fit their commitments are left out."""
@@ -212,8 +213,13 @@ class SecureServer:
             if len(self._signed) < self.roster.level.signers:
                 return Missing(f"{len(self._signed)} nodes have signed the set, {self.roster.level.signers} must")
             self._enter(Phase.UNMASKING)
-            self._unmasking = Unmasking(self.roster.question, dict(self._signed))
+            self._unmasking = self._proof
         return dict.fromkeys(self._ids(self._unmasking.signatures), self._unmasking)
+
+    @property
+    def unlike(self) -> list[int]:
+        """The ids of the nodes that have signed another question than most: their masks do not cancel."""
+        return [signed.node for signed in self._signed.values() if signed.asked != self._asked]
 
     def summed(self) -> Summed | Missing:
         """Return the sum without its masks; `Missing` as long as a secret lacks shares.
@@ -235,7 +241,7 @@ class SecureServer:
             {each: self._keys[each] for each in self._positions_lost},
             {each: self._shared[each].seed for each in self._reported},
         )
-        total = opened(self._total, self._bits, self.roster, found)
+        total = opened(self._total, self._bits, self.roster, found, self._asked)
         return Summed(total, tuple(self._ids(self._reported)))
 
     # --- a server that is killed
@@ -246,19 +252,21 @@ class SecureServer:
             raise Refused("too-early", "an attempt is stored when its set is signed")
         shared = tuple(self._shared[each] for each in self._sharers)
         total = packed(self._total & self._total.dtype.type((1 << self._bits) - 1), self._bits)
-        stored = _Stored(self.roster, len(self._total), self._bits, shared, self._survivors, self._unmasking, total)
+        signed = tuple(self._signed[each] for each in sorted(self._signed))
+        stored = _Stored(self.roster, len(self._total), self._bits, shared, self._survivors, signed, total)
         return texts.to_bytes(stored)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SecureServer:
         """Return the attempt that `to_bytes` was stored of: it waits for the unmasking of the same set."""
         stored = texts.from_bytes(_Stored, data)
-        roster, unmasking = stored.roster, stored.unmasking
+        roster = stored.roster
         server = cls(roster.question, roster.level, roster.members, count=stored.count, bits=stored.bits)
         server._shared = dict(zip(stored.survivors.sharers, stored.shared, strict=True))
         server._total = unpacked(stored.total, stored.count, stored.bits)
-        server._survivors, server._unmasking = stored.survivors, unmasking
-        server._signed = dict(unmasking.signatures)
+        server._survivors = stored.survivors
+        server._signed = {server._positions[signed.node]: signed for signed in stored.signed}
+        server._unmasking = server._proof
         server._reported = set(stored.survivors.reported)
         server.phase = Phase.UNMASKING
         return server
@@ -311,8 +319,14 @@ class SecureServer:
         return bits_of(self._positions_lost)
 
     @property
-    def _statement(self) -> bytes:
-        return self.roster.survived(self.agreed.sharers, self.agreed.reported)
+    def _proof(self) -> Unmasking:
+        return Unmasking(self.roster.question, {each: signed.signature for each, signed in self._signed.items()})
+
+    @property
+    def _asked(self) -> bytes:
+        """The digest of what most of those that have signed were asked."""
+        counts = Counter(signed.asked for signed in self._signed.values())
+        return max(counts, key=lambda each: (counts[each], each), default=b"")
 
 
 def check_advertised(message: Advertised, question: Question, others: Sequence[Advertised]) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -41,6 +42,14 @@ def from_bytes(kind: type[T], data: bytes) -> T:
     if rest.data:
         raise Refused("undecodable", f"bytes behind a message of the kind {kind.__name__}")
     return found
+
+
+def from_any(kinds: Sequence[type[T]], data: bytes) -> T:
+    """Return the message of the first of some kinds that the bytes hold; raise `Refused` if they hold none of them."""
+    for kind in kinds[:-1]:
+        with suppress(Refused):
+            return from_bytes(kind, data)
+    return from_bytes(kinds[-1], data)
 
 
 def from_same(kind: type[T], data: bytes) -> T:

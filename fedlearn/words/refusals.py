@@ -40,12 +40,16 @@ REFUSALS = {
         "the owner does not allow this model", "choose another model.name, or ask the owner for this one (--models)"
     ),
     "no-memory-folder": Refusal(
-        "training.personal or privacy.separation asks nodes to keep something, and the node has no folder for it",
-        "ask the owner to start it with --memory FOLDER, or change the settings: leave out both",
+        "secure.sums, training.personal or privacy.separation asks nodes to keep something, and it has no folder",
+        "ask the owner to start it with --memory FOLDER, or leave these settings out",
     ),
     "noise-not-secure": Refusal("the noise would be seeded, which protects no record", 'set privacy.noise = "secure"'),
     "private-model": Refusal(
         "the model is private, and no budget pays for measuring it on a node", "set evaluation.nodes = 0"
+    ),
+    "rows-chosen": Refusal(
+        "sums would be exact, and a setting would choose or cut what a node adds",
+        "leave out data.node_test_share, data.options and gate.max_examples",
     ),
     "sets-not-remembered": Refusal(
         "sums would be exact, and the node lists no peers or has no ledger, beside which it remembers what it was in",
@@ -55,6 +59,10 @@ REFUSALS = {
     "sums-not-masked": Refusal(
         "the owner lists peers, and takes part in secure sums with them alone",
         'set secure.sums = "masked", and evaluation.where = "server"',
+    ),
+    "tells-of-one": Refusal(
+        "the node has added up its answer to this question with other nodes, and both sums may tell what one has added",
+        "ask the same nodes as before, all of them",
     ),
     "trust-not-allowed": Refusal(
         "the node would add only a share of the noise, which alone protects no record",

@@ -10,6 +10,7 @@ is skipped: a second sum of one round, over other nodes, would tell what one nod
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from fedlearn.folding import STATE
 from fedlearn.models.loaded import whole_numbers_of
 from fedlearn.secure import texts
 from fedlearn.secure.groups import drop_seed
+from fedlearn.secure.keys import NODE_KEY
 from fedlearn.secure.level import Level
 from fedlearn.secure.masks import reduced, zeros
 from fedlearn.secure.messages import (
@@ -28,6 +30,7 @@ from fedlearn.secure.messages import (
     Shared,
     Signed,
     Survivors,
+    Unlisted,
     Unmasked,
     Unmasking,
 )
@@ -38,6 +41,7 @@ from fedlearn.secure.summands import Summands, Total, fixed_point_of
 from fedlearn.secure.whole import WholeNumbers
 from fedlearn.words.cohort import At, Fate, Member
 from fedlearn.words.errors import Refused, UsageError
+from fedlearn.words.refusals import explained
 from fedlearn.words.state import UpdateKind, layout_of
 from server.attempt import NotCommitted, Reporting, Selection
 from server.grouped import too_few_groups
@@ -87,6 +91,7 @@ class _Attempt:
         self._is_masked = run.config.secure.sums == "masked"
         self._reporting: Reporting | None = None
         self._sums: list[SumOfNodes] = []
+        self._refusal = ""  # why the first node that was asked for its part in the sum did not give it
 
     @property
     def _standing(self) -> list[SumOfNodes]:
@@ -107,7 +112,7 @@ class _Attempt:
                 self._log(member, str(refused))
         if len(advertised) < max(config.fewest_reports, config.secure.group_size):
             return "too few nodes have sent keys"
-        by_node = {each.node: each for each in advertised}
+        by_node = {each.node: each for each in self._of_one_kind(advertised)}
         try:
             for index, group in enumerate(groups_in(config, list(by_node), self._at)):
                 level = level_of(config, len(group)).level
@@ -115,6 +120,22 @@ class _Attempt:
         except UsageError as error:  # of so few nodes: the settings were tried on whole cohorts before round 1
             return str(error)
         return too_few_groups(config, self._run.strategy, len(self._sums))
+
+    def _of_one_kind(self, advertised: Sequence[Advertised]) -> list[Advertised]:
+        """Leave out nodes that sign by a key of the attempt where most sign by their own: these refuse the others."""
+        own = [each for each in advertised if len(each.verify) == NODE_KEY]
+        if 2 * len(own) <= len(advertised):
+            return list(advertised)
+        for each in advertised:
+            if each not in own:
+                why = "no-node-key: most nodes list their peers, and it signs by no key of its own (--peers)"
+                self._leave_out(each.node, why)
+        return own
+
+    def _leave_out(self, node: int, why: str) -> None:
+        """Take a node into no further attempt, and log it."""
+        self._run.directory.leave_out(node, why)
+        self._log(self._cohort[node], f"left out: {why}")
 
     def _begin(self, group: int | None, level: Level, members: Sequence[Advertised]) -> None:
         summands = self._summands([member.node for member in members])
@@ -131,8 +152,15 @@ class _Attempt:
     def sum(self) -> Reporting | NotCommitted:
         """Go through the exchanges; return what came of them."""
         rosters = {node: [each.server.roster] for each in self._sums for node in each.nodes}
-        for shared in self._asked(wire.SHARES, rosters, Shared):
-            self._taken(shared.node, SecureServer.shared, shared)
+        unlisted: Counter[int] = Counter()
+        for shared in self._asked(wire.SHARES, rosters, Shared, Unlisted):
+            if isinstance(shared, Shared):
+                self._taken(shared.node, SecureServer.shared, shared)
+            else:
+                unlisted.update({*shared.others} & self._cohort.keys())
+        for node, count in unlisted.items():
+            if 2 * count > len(self._cohort) - 1:
+                self._leave_out(node, "unlisted-peer: most of the others do not list its key as that of a peer")
         delivered = {node: said for each in self._sums for node, said in each.step(each.server.deliver()).items()}
         if not self._standing:
             return self.ended(self._sums[0].why_not)
@@ -144,6 +172,10 @@ class _Attempt:
             return self.ended(self._sums[0].why_not)
         for signed in self._asked(wire.SURVIVORS, {node: [said] for node, said in survivors.items()}, Signed):
             self._taken(signed.node, SecureServer.signed, signed)
+        for each in self._standing:
+            for node in each.server.unlike:
+                each.why_not = "a node has signed another question than the others"
+                self._leave_out(node, "another-question: it says that it was asked something else than most others")
         return self._unmasked(reporting, survivors)
 
     def _reported(self, delivered: Mapping[int, Delivered]) -> Reporting:
@@ -253,13 +285,14 @@ class _Attempt:
 
     def ended(self, reason: str) -> NotCommitted:
         """Abandon the attempt before anything is unmasked, and notify its nodes."""
+        reason += f"; first reason: {explained(self._refusal)}" if self._refusal else ""
         self._run.events.write("abandoned", **self._at.where, reason=reason)
         members = self._cohort.values() if self._reporting is None else self._reporting.members
         self._run.notices.send({member.node_id: "abandoned" for member in members}, self._at)
         return NotCommitted(reason, self._reporting is not None and self._reporting.raised_alike)
 
-    def _asked(self, kind: str, what: Mapping[int, list[Any]], answer: type[T]) -> Iterator[T]:
-        """Send each node its part of `what`, and yield the answers that can be read, as they come."""
+    def _asked(self, kind: str, what: Mapping[int, list[Any]], *answers: type[Any]) -> Iterator[Any]:
+        """Send each node its part of `what`, and yield the answers of some types, as they come."""
         run, patience = self._run, self._run.config.secure.patience
         said = {node: {type(each).__name__: texts.to_bytes(each) for each in parts} for node, parts in what.items()}
         members = [self._cohort[node] for node in said]
@@ -275,8 +308,9 @@ class _Attempt:
                 try:
                     if reply.has_error():
                         raise Refused("failed", reply.error.reason or "no reason given")
-                    yield texts.from_bytes(answer, wire.read_secure(reply.content).get(wire.ANSWER, b""))
+                    yield texts.from_any(answers, wire.read_secure(reply.content).get(wire.ANSWER, b""))
                 except Refused as refused:
+                    self._refusal = self._refusal or str(refused).removeprefix("failed: ")
                     self._log(member, str(refused))
             if not pending.open:
                 break

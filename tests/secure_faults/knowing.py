@@ -1,7 +1,8 @@
 """What an adversary knows who sees all that leaves honest nodes, and all that colluders hold: a linear system.
 
 A masked report is x + b + the masks with neighbors, of which those are unknown that no revealed secret gives. A mask
-seed that is unknown counts as an unknown number of its own (the stream of AES is taken for uniform).
+seed that is unknown counts as an unknown number of its own (the stream of AES is taken for uniform). What a node adds
+where it was asked a `DEAD` question is known: a server can send a state of which nothing is learned.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 FIELD = 2**31 - 1
+DEAD = b"dead"
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class Report:
     node: int  # its id
     roster: bytes
     position: int
-    others: tuple[int, ...]  # positions with which it is masked
+    masks: tuple[tuple[int, bytes], ...]  # positions with which it is masked, each with the seed of the mask
+    asked: bytes  # the digest of what the node was asked
 
 
 @dataclass
@@ -59,14 +62,14 @@ class View:
         return [{name[1]: factor for name, factor in row.items()} for row in reduced(left, sorted(inputs))]
 
     def _row(self, report: Report) -> dict[tuple[Hashable, ...], int]:
-        row: dict[tuple[Hashable, ...], int] = {("input", report.node): 1}
+        row: dict[tuple[Hashable, ...], int] = {} if report.asked == DEAD else {("input", report.node): 1}
         roster, mine = report.roster, report.position
         if not self.knows(roster, mine, "seed"):
             row["mask", roster, mine] = 1
         if not self.knows(roster, mine, "key"):
-            for other in report.others:
+            for other, seed in report.masks:
                 if not self.knows(roster, other, "key"):
-                    row["mask", roster, *sorted((mine, other))] = 1 if mine < other else -1
+                    row["mask", seed] = 1 if mine < other else -1
         return row
 
 

@@ -16,6 +16,7 @@ from fedlearn.secure.messages import Advertised, Delivered, Roster, Shared, Surv
 from fedlearn.secure.question import Question
 from fedlearn.secure.secrets import Kept, Secrets
 from fedlearn.words.errors import UsageError
+from tests.secure_faults.knowing import DEAD
 from tests.secure_faults.world import World
 
 
@@ -48,7 +49,7 @@ def _attempt(world: World, question: Question, *, plainly: bool) -> None:
 
 
 def _run_plainly(world: World, question: Question, adverts: Mapping[int, Advertised]) -> None:
-    """Ask for the sum over all nodes but one, as an honest server would."""
+    """Ask for the sum over all nodes but one, as an honest server would; or ask all but one something else."""
     members = tuple(adverts[node] for node in sorted(adverts))
     if len(members) < world.level.nodes:
         return
@@ -57,14 +58,19 @@ def _run_plainly(world: World, question: Question, adverts: Mapping[int, Adverti
     ids = [member.node for member in members]
     sharers = tuple(ids.index(node) for node in sorted(shared))
     left_out = world.rng.choice(sorted(shared) or [0])
-    reported = []
+    reported, alone = [], world.rng.choice(ids) if world.rng.random() < 0.5 else None
     for node in sorted(shared.keys() - {left_out}):
-        delivered = _delivered(roster, ids.index(node), sharers, shared, ids)
-        if world.asked(node, "mask", delivered, world.values(node, question.round_number), world.point.modulus_bits):
+        delivered, asked = _delivered(roster, ids.index(node), sharers, shared, ids), b""
+        if alone not in (None, node):
+            asked = DEAD
+        values = world.values(node, question.round_number)
+        if world.asked(node, "mask", delivered, values, world.point.modulus_bits, asked):
             reported.append(ids.index(node))
     survivors = Survivors(question, sharers, tuple(sorted(reported)))
     signatures = {
-        each: found.signature for each in reported if (found := world.asked(ids[each], "sign", survivors)) is not None
+        each: found.signature
+        for each in reported
+        if ids[each] != alone and (found := world.asked(ids[each], "sign", survivors)) is not None
     }
     for each in signatures:
         world.asked(ids[each], "unmask", survivors, Unmasking(question, signatures))
@@ -159,7 +165,8 @@ def _ask(
 
 def _forge(world: World, roster: Roster, survivors: Survivors, signatures: dict[int, bytes]) -> None:
     """Add the signatures of colluders, which sign anything."""
-    statement = roster.survived(survivors.sharers, survivors.reported)
+    asked = world.rng.choice([b"", DEAD])
+    statement = roster.survived(survivors.sharers, survivors.reported, asked)
     for position, member in enumerate(roster.members):
         site = world.sites[member.node]
         if member.node in world.view.colluders and position in survivors.reported:

@@ -55,14 +55,15 @@ MUTANTS = (
     Mutant("level below the demands", "fedlearn/secure/policy.py", "level.colluders < self.colluders or", "False or"),
     Mutant("fewer nodes than demanded", "fedlearn/secure/policy.py", " or len(members) < self.fewest", ""),
     Mutant("a key stands twice", "fedlearn/secure/policy.py", "len(set(keys)) < len(keys)", "False"),
-    Mutant("unlisted peer", "fedlearn/secure/policy.py", "if member.verify not in (self.peers or ()):", "if False:"),
+    Mutant("unlisted peer", "fedlearn/secure/policy.py", "if member.verify not in (self.peers or ())", "if False"),
     Mutant("keys not signed", "fedlearn/secure/policy.py", "if not is_signed(member.statement, member.signature, member.verify):", "if False:"),
     # keys and masks
     Mutant("a key used again", "fedlearn/secure/secrets.py", "seed=keys.fresh_secret().hex())", "seed=self.seed or keys.fresh_secret().hex())"),
     Mutant("a key of the run", "fedlearn/secure/secrets.py", 'KeyPair.derived(seed, question.about("masking key"))', 'KeyPair.derived(bytes(31) + question.run.encode()[-1:], b"")'),
     Mutant("masks of 32 bits", "fedlearn/secure/masks.py", "Cipher(AES256(seed), CTR", "Cipher(AES256(seed[:4] + bytes(28)), CTR"),
     Mutant("no mask of its own", NODE, "        add_mask(total, self_seed(roster, self._secrets.self_mask))\n", ""),
-    Mutant("masks with one sign", "fedlearn/secure/masking.py", "sign=sign if position < other else -sign", "sign=sign"),
+    Mutant("masks with one sign", "fedlearn/secure/masking.py", "sign=1 if position < other else -1", "sign=1"),
+    Mutant("masks of any question", "fedlearn/secure/masking.py", "*ends, asked))", "*ends))"),
     # the server
     Mutant("second report added", SERVER, "if position in taken:", "if False:"),
     Mutant("late report added", SERVER, "or self.phase is not phase:", "or False:"),
@@ -75,7 +76,7 @@ MUTANTS = (
 OF_RUNS = (
     Mutant("report added to another group", "server/masked_gate.py", "groups[member.position] if groups", "groups[0] if groups"),
     Mutant("group counted that is discarded", "server/phases/summing.py", "if report.fate is Fate.REPORTED and member.partition_id in why:", "if False:"),
-    Mutant("vector of another attempt masked", "client/summing.py", "vector if is_masked else vector[:0], bits)", "vector + (instruction.at.attempt > 1) if is_masked else vector[:0], bits)"),
+    Mutant("vector of another attempt masked", "client/summing.py", "vector if is_masked else vector[:0], bits, asked)", "vector + (instruction.at.attempt > 1) if is_masked else vector[:0], bits, asked)"),
 )  # fmt: skip
 """Mistakes around the state machines, which whole runs find (`rounds`)."""
 

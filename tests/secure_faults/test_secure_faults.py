@@ -53,8 +53,8 @@ def view_of(reports, *, seeds=(), keys=(), threshold=2, nodes=4):
         for dealer in dealers:
             view.shares[b"r", dealer, kind] = {0, 1}
     for node in reports:
-        others = tuple(each for each in range(nodes) if each != node)
-        view.reports[Report(1, node, b"r", node, others)] = None
+        masks = tuple((each, bytes(sorted((each, node)))) for each in range(nodes) if each != node)
+        view.reports[Report(1, node, b"r", node, masks, b"")] = None
     return view
 
 

@@ -18,6 +18,7 @@ from fedlearn.secure import keys
 from fedlearn.secure.fixed_point import FixedPoint
 from fedlearn.secure.keys import Signer
 from fedlearn.secure.level import Level, chosen
+from fedlearn.secure.masking import pair_seed
 from fedlearn.secure.messages import Advertised, Delivered, Masked, Roster, Survivors, Unmasked
 from fedlearn.secure.node import SecureNode
 from fedlearn.secure.policy import Demands
@@ -169,9 +170,13 @@ class World:
     def _see_report(self, node: int, delivered: Delivered, answer: Masked) -> None:
         roster = self.roster_of(self.sites[node])
         position = self.view.members[roster.digest].index(node)
-        others = tuple(sorted(delivered.envelopes))
         if node not in self.view.colluders:
-            report = Report(roster.question.round_number, node, roster.digest, position, others)
+            machine = self.sites[node].machine
+            own, asked = machine._secrets.mask, machine.asked
+            masks = tuple(
+                (other, pair_seed(roster, own, position, other, asked)) for other in sorted(delivered.envelopes)
+            )
+            report = Report(roster.question.round_number, node, roster.digest, position, masks, asked)
             self.view.reports.setdefault(report)
 
     def _see_shares(self, node: int, survivors: Survivors, answer: Unmasked) -> None:
@@ -209,7 +214,7 @@ class World:
 
     def statement(self, site: Site, survivors: Survivors) -> bytes:
         """Return what a node signs for a set of survivors."""
-        return self.roster_of(site).survived(survivors.sharers, survivors.reported)
+        return self.roster_of(site).survived(survivors.sharers, survivors.reported, site.machine.asked)
 
     # --- messages on their way
 

@@ -13,6 +13,7 @@ from client.peers import demands_of, key_of
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.privacy import PrivacySettings
 from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.plugins import HANDLERS
 from fedlearn.secure.keys import node_keys_in
 from fedlearn.words.errors import UsageError
 from fedlearn.words.refusals import REFUSALS
@@ -31,12 +32,13 @@ def listed(tmp_path):
     make_keys(tmp_path, clients=4)
     lines = [(tmp_path / "public" / "nodes" / f"{each}.pub").read_text() for each in range(4)]
     (tmp_path / "peers").write_text("\n".join(lines))
-    return {"peers": str(tmp_path / "peers"), "node-key": str(tmp_path / "nodes" / "1"), "least-peers": 4}
+    own = {"peers": str(tmp_path / "peers"), "node-key": str(tmp_path / "nodes" / "1"), "memory": str(tmp_path)}
+    return {**own, "least-peers": 4}
 
 
 def test_a_node_signs_by_its_own_key_and_demands_the_listed_ones(listed):
     demands, key = demands_of(visit_with(listed)), key_of(visit_with(listed))
-    assert demands.fewest == 4 and len(demands.peers) == 4
+    assert demands.fewest == demands.summed == 4 and len(demands.peers) == 4
     assert key.public in demands.peers == node_keys_in(Path(listed["peers"]).read_bytes())
 
 
@@ -48,7 +50,7 @@ def test_without_a_list_a_node_goes_by_no_setting_of_a_server_and_a_virtual_one_
 
 def test_an_owner_demands_colluders_whatever_the_server_sets(listed):
     demands = demands_of(visit_with({**listed, "colluding-peers": 3}))
-    assert demands.colluders == 3
+    assert demands.colluders == 3 and demands.fewest == demands.summed == 5  # two nodes or more are honest
     assert demands_of(visit_with(listed)).colluders == 0
 
 
@@ -66,7 +68,9 @@ def test_a_share_of_noise_wants_masks_listed_peers_and_noise_without_the_owners_
 
 def test_a_node_with_peers_takes_part_in_nothing_but_secure_sums(listed):
     assert policy.refused(visit_with(listed)) == ""
-    for asked in ({"sums": "off"}, {"sums": "unmasked"}, {"kind": MessageType.EVALUATE}):
+    evaluations = [{"kind": kind} for kind in HANDLERS if kind.startswith(MessageType.EVALUATE)]
+    assert len(evaluations) == 2
+    for asked in ({"sums": "off"}, {"sums": "unmasked"}, *evaluations):
         assert policy.refused(visit_with(listed, **asked)) == "sums-not-masked" and "sums-not-masked" in REFUSALS
     assert policy.refused(visit_with({}, sums="off")) == ""
 

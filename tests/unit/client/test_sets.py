@@ -1,66 +1,116 @@
-"""Sets of nodes of exact sums: none may tell, with those before, what one node has added."""
+"""Sets of nodes of secure sums: one for each question, over all runs."""
 
 from __future__ import annotations
 
-from itertools import combinations
+import sqlite3
+import time
+from contextlib import closing
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from flwr.app import MessageType, RecordDict
-from hypothesis import given
-from hypothesis import strategies as st
+from flwr.app import ConfigRecord, MessageType, RecordDict
 
 from client import policy
-from client.sets import check_sets, remember_set, tells_of_one
+from client.memory import NodeMemory
+from client.sets import QUESTION, check_sets, remember_set, settle_set
 from fedlearn.config import RunConfig
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.runs.ledgers import names_in
+from fedlearn.runs.node_sets import SetsOfQuestion, named
 from fedlearn.words.errors import Refused
 from fedlearn.words.refusals import REFUSALS
 
-SETS = st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), min_size=1, max_size=5)
 
-
-def visit_of(folder, *, model="statistics", real=True, **node_config):
-    config = RunConfig(model={"name": model}, secure={"sums": "masked"})
+def visit_of(folder, *, model="statistics", real=True, run="one", at=(1, 1), question="", **node_config):
+    config = RunConfig(model={"name": model}, secure={"sums": "masked"}, out=run)
     message = SimpleNamespace(metadata=SimpleNamespace(message_type=MessageType.TRAIN))
-    node_config = {"ledger": str(folder), "data-name": "patients", **node_config}
+    node_config = {"ledger": str(folder), "data-name": "patients", "memory": str(folder), **node_config}
     context = SimpleNamespace(node_config={name: each for name, each in node_config.items() if each is not None})
-    return SimpleNamespace(context=context, config=config, is_real=real, message=message, content=RecordDict())
+    content = RecordDict({"config": ConfigRecord(dict(zip(("round_number", "attempt"), at, strict=True)))})
+    memory = NodeMemory(texts={QUESTION: question} if question else {})
+    return SimpleNamespace(
+        context=context, config=config, is_real=real, message=message, content=content, memory=memory, partition_id=3
+    )
 
 
 def keys(*names):
     return [name.encode() for name in names]
 
 
-@given(SETS)
-def test_it_tells_of_one_where_the_equations_have_one_solution_for_it(sets):
-    """Compare with the null space: sets tell of a node whose number no solution of the homogeneous equations moves."""
-    names = sorted(set().union(*sets))
-    matrix = np.array([[name in each for name in names] for each in sets], float)
-    _, sizes, rows = np.linalg.svd(matrix)
-    free = rows[(sizes > 1e-9).sum() :]
-    assert tells_of_one(sets) == bool((np.abs(free) < 1e-9).all(axis=0).any())
-
-
-def test_the_same_set_may_be_asked_again_and_one_that_differs_by_a_node_is_refused(tmp_path):
-    for _ in range(2):  # another run, another question: the same nodes
-        remember_set(visit_of(tmp_path), keys("a", "b", "c", "d", "e"))
-    for other in (keys("a", "b", "c", "d"), keys("a", "b", "c", "d", "e", "f")):
+def test_the_same_set_may_be_asked_again_and_no_other_one(tmp_path):
+    for run in ("one", "two"):  # another run, another question: the same nodes
+        remember_set(visit_of(tmp_path, run=run), keys("a", "b", "c", "d", "e"))
+    for other in ("abcd", "abcdef", "abc", "aefgh"):
         with pytest.raises(Refused, match="tells-of-one"):
-            remember_set(visit_of(tmp_path), other)
+            remember_set(visit_of(tmp_path, run="two"), keys(*other))
     assert len((tmp_path / "patients.sets").read_text().splitlines()) == 1  # what was refused was not signed
-    remember_set(visit_of(tmp_path), keys("a", "b", "c"))  # tells the sum of d and e
 
 
-def test_sets_of_which_no_two_differ_by_one_node_are_refused_once_they_tell_of_one(tmp_path):
-    first, second, third = (keys("x", "y", *pair) for pair in combinations("abc", 2))
-    remember_set(visit_of(tmp_path), first)
-    remember_set(visit_of(tmp_path), second)
-    remember_set(visit_of(tmp_path), third)
-    with pytest.raises(Refused, match="tells-of-one"):  # (first + second - third - this) / 2 are the numbers of a
-        remember_set(visit_of(tmp_path), keys("x", "y"))
+def test_within_a_round_a_set_of_fewer_nodes_may_follow_and_the_one_that_is_unmasked_stays(tmp_path):
+    remember_set(visit_of(tmp_path), keys("a", "b", "c", "d"))
+    remember_set(visit_of(tmp_path, at=(1, 2)), keys("a", "b", "c"))  # d has vanished
+    with pytest.raises(Refused, match="tells-of-one"):  # one of two, and the node does not know which
+        remember_set(visit_of(tmp_path, run="two"), keys("a", "b", "c"))
+    settle_set(visit_of(tmp_path, at=(1, 2)), keys("a", "b", "c"))
+    remember_set(visit_of(tmp_path, run="two"), keys("a", "b", "c"))
+    for other in ({"at": (2, 1)}, {"run": "two"}):
+        with pytest.raises(Refused, match="tells-of-one"):
+            remember_set(visit_of(tmp_path, **other), keys("a", "b", "c", "d"))
+
+
+TRAINING = {"model": "mlp", "peers": "peers"}
+
+
+def test_a_question_of_training_has_one_set_and_another_question_another_one(tmp_path):
+    remember_set(visit_of(tmp_path, question="aa", **TRAINING), keys("a", "b", "c", "d"))
+    remember_set(visit_of(tmp_path, question="aa", at=(1, 2), **TRAINING), keys("a", "b", "c"))
+    settle_set(visit_of(tmp_path, question="aa", at=(1, 2), **TRAINING), keys("a", "b", "c"))
+    remember_set(visit_of(tmp_path, question="bb", at=(2, 1), **TRAINING), keys("a", "b", "c", "d"))
+    remember_set(visit_of(tmp_path, question="aa", run="two", **TRAINING), keys("a", "b", "c"))
+    with pytest.raises(Refused, match="tells-of-one"):
+        remember_set(visit_of(tmp_path, question="aa", run="two", **TRAINING), keys("a", "b", "c", "d"))
+
+
+def test_ten_thousand_rounds_are_remembered_and_the_next_takes_milliseconds(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "3.sets")) as database, database:
+        database.execute("CREATE TABLE signed (question BLOB, of_round TEXT, nodes TEXT)")
+        rows = ((number.to_bytes(32, "big"), f"{number}", "a b") for number in range(10_000))
+        database.executemany("INSERT INTO signed VALUES (?, ?, ?)", rows)
+    begin = time.perf_counter()
+    remember_set(visit_of(tmp_path, question="aa", **TRAINING), keys("a", "b", "c"))
+    assert time.perf_counter() - begin < 5  # the index is made, once
+    again = SetsOfQuestion(tmp_path / "3.sets", bytes.fromhex("aa"))
+    assert [each.nodes for each in again.signed()] == [named(keys("a", "b", "c"))]
+    assert "by_question" in again._done("EXPLAIN QUERY PLAN SELECT nodes FROM signed WHERE question = ?", b"")[0][-1]
+
+
+@pytest.mark.parametrize("changes", [{"real": False}, {"peers": None}, {"model": "dp-statistics"}])
+def test_no_question_of_training_is_remembered_by_virtual_nodes_without_peers_or_with_noise(tmp_path, changes):
+    for names in ("abcd", "abc"):
+        remember_set(visit_of(tmp_path, run=names, question="aa", **{**TRAINING, **changes}), keys(*names))
+    assert not list(tmp_path.iterdir())
+
+
+CHOOSING = [
+    {"data": {"node_test_share": 0.1}}, {"data": {"options": {"target": "x"}}}, {"gate": {"max_examples": 100}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", CHOOSING, ids=str)
+def test_a_setting_that_chooses_or_cuts_rows_is_refused_for_exact_sums_alone(tmp_path, setting):
+    whole = {"peers": "peers", "largest-epsilon": 1.0, "models": "statistics,mlp"}
+    for model, said in (("statistics", "rows-chosen"), ("mlp", "")):
+        visit = visit_of(tmp_path, model=model, **whole)
+        visit.config = RunConfig(model={"name": model}, secure={"sums": "masked"}, **setting)
+        assert policy.refused(visit) == said
+    assert "rows-chosen" in REFUSALS
+
+
+def test_a_node_without_a_folder_for_its_memory_takes_part_in_no_secure_sum(tmp_path):
+    assert policy.refused(visit_of(tmp_path, model="mlp", peers="peers", ledger=None)) == ""
+    assert (
+        policy.refused(visit_of(tmp_path, model="mlp", peers="peers", ledger=None, memory=None)) == "no-memory-folder"
+    )
 
 
 def remove_all(folder):
@@ -93,7 +143,7 @@ def swap(file):
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_node_that_has_lost_sets_is_not_ready_and_signs_nothing(tmp_path, damage):
     remember_set(visit_of(tmp_path), keys("a", "b", "c", "d", "e"))
-    remember_set(visit_of(tmp_path), keys("a", "b", "c"))
+    remember_set(visit_of(tmp_path, at=(1, 2)), keys("a", "b", "c"))
     check_sets(visit_of(tmp_path))
     damage(tmp_path)
     for look in (check_sets, lambda visit: remember_set(visit, keys("a", "b", "c", "d"))):

@@ -207,7 +207,7 @@ def test_nodes_that_a_server_has_invented_are_refused_where_peers_are_listed():
     signers = [Signer(keys.fresh_secret()) for _ in range(5)]
     demands = Demands(peers=frozenset(each.public for each in signers[:4]))
     run = Sum(signers=signers, demands=demands)
-    with pytest.raises(Refused, match="unlisted-peer: node 4"):
+    with pytest.raises(Refused, match="unlisted-peer: nodes 4"):
         run.nodes[0].share(run.server.roster)
 
 
