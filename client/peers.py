@@ -31,6 +31,12 @@ def key_of(visit: Visit) -> keys.NodeKey | None:
     return keys.NodeKey(_read(str(config[KEY]))) if PEERS in config else None
 
 
+def first_keys_of(visit: Visit) -> dict[bytes, bytes]:
+    """Return the key of each listed peer with the first key of its owner, which is another one where keys rotate."""
+    config = visit.context.node_config
+    return keys.first_keys_in(_read(str(config[PEERS]))) if PEERS in config else {}
+
+
 def demands_of(visit: Visit) -> policy.Demands:
     """Return what the node demands of a roster: a real node goes by no setting of the server's."""
     secure, config = visit.config.secure, visit.context.node_config

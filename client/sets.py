@@ -31,7 +31,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from client.discretion import is_private
-from client.peers import lists_peers
+from client.peers import first_keys_of, lists_peers
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.config import RunConfig
@@ -83,7 +83,7 @@ def remember_set(visit: Visit, keys: Collection[bytes]) -> None:
     with _sets_of(visit) as sets:
         if sets is None:
             return
-        before, new = sets.signed(), SignedSet(_round_of(visit), named(keys))
+        before, new = sets.signed(), _set_of(visit, keys)
         if not may_sign(before, new):
             raise Refused(TELLS_OF_ONE, "with another sum of this question it may tell what a single node has added")
         if new.nodes not in {each.nodes for each in before}:
@@ -100,7 +100,7 @@ def settle_set(visit: Visit, keys: Collection[bytes]) -> None:
     with _sets_of(visit) as sets:
         if sets is None:
             return
-        new = SignedSet(_round_of(visit), named(keys))
+        new = _set_of(visit, keys)
         if any(each.of_round == new.of_round and each != new for each in sets.signed()):
             sets.settle(new)
 
@@ -137,9 +137,11 @@ def _sets_of(visit: Visit) -> Iterator[Sets | None]:
         yield None
 
 
-def _round_of(visit: Visit) -> str:
-    """Return the name of the round of a run that a message is about."""
-    return sha256(repr((visit.config.out, wire.read_at(visit.content).round_number)).encode()).hexdigest()
+def _set_of(visit: Visit, keys: Iterable[bytes]) -> SignedSet:
+    """Return the nodes of some keys, each by the first key of its owner, in the round that a message is about."""
+    first = first_keys_of(visit)
+    of_round = sha256(repr((visit.config.out, wire.read_at(visit.content).round_number)).encode()).hexdigest()
+    return SignedSet(of_round, named(first.get(key, key) for key in keys))
 
 
 def _file_of(visit: Visit) -> LedgerFile:

@@ -15,20 +15,26 @@ def keys(
         str, typer.Option(metavar="NAME,...", help="Names and addresses by which nodes know the server.")
     ] = "",
     owner: Annotated[str, typer.Option(metavar="UID:GID", help="Owner of all these files; needs root.")] = "",
+    rotate: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", help="A node to get a new key, signed by the one before; may be repeated."),
+    ] = None,
     give: Annotated[
         list[Path] | None,
         typer.Option(metavar="FOLDER", help="Another folder to make for the owner; may be repeated."),
     ] = None,
 ) -> None:
-    """Make the keys of a server and its nodes that are not there yet; none is ever replaced.
+    """Make the keys of a server and its nodes that are not there yet; none is ever replaced unless you ask for it.
 
     Only the server's certificate is: within 30 days of its end, or for other names. The folder then holds public/
     (ca.crt, and the public keys of nodes), server/ and secret/ (of the server), nodes/N (the private key of node N:
     give each node its own), and authority/ (with which certificates are made: keep it off the server).
     """
-    from fedlearn.engine.deployment.keys import give_to, make_keys, valid_until
+    from fedlearn.engine.deployment.keys import give_to, make_keys, rotate_node_key, valid_until
 
     make_keys(folder, clients=clients, hosts=[name for name in host.split(",") if name])
+    for partition_id in rotate or []:
+        rotate_node_key(folder, partition_id)
     given = give or []
     for each in given:
         each.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from fedlearn.secure import shamir
 from fedlearn.words.errors import Refused
 
 SIZE = 32  # bytes of a secret, a public key and everything derived
+FOLLOWS = b"follows="  # in the line of a public key: the key before it, and that key's signature of the new one
 NODE_KEY = 49  # bytes of the public key of a node of a deployment: a compressed point of P-384
 
 
@@ -158,16 +159,47 @@ def node_keys_in(text: bytes) -> frozenset[bytes]:
     Raises
     ------
     ValueError
-        If a line is no such key.
+        If a line is no such key, or says that it follows a key that has not signed it.
     """
+    return frozenset(first_keys_in(text))
+
+
+def first_keys_in(text: bytes) -> dict[bytes, bytes]:
+    """Return each public key in a text with the first key of its node, which is the key itself unless it follows one.
+
+    Raises
+    ------
+    ValueError
+        As `node_keys_in` does.
+    """
+    lines = (line.strip() for line in text.splitlines())
+    return dict(_key_and_first(line) for line in lines if line and not line.startswith(b"#"))
+
+
+def _key_and_first(line: bytes) -> tuple[bytes, bytes]:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
-    lines = (line.strip() for line in text.splitlines())
     try:
-        return frozenset(_point(load_ssh_public_key(line)) for line in lines if line and not line.startswith(b"#"))
+        first = key = _point(load_ssh_public_key(line))
     except UnsupportedAlgorithm as error:
         raise ValueError(str(error)) from None
+    for word in line.split():
+        if word.startswith(FOLLOWS):
+            old, signature = (bytes.fromhex(part) for part in word.removeprefix(FOLLOWS).decode().split(":"))
+            if not is_signed(_following(first, old), signature, old):
+                raise ValueError("a key says that it follows one that has not signed it")
+            first = old
+    return key, first
+
+
+def link(old: NodeKey, new: bytes) -> bytes:
+    """Return the word in the line of a node's new key which says that it follows an old one."""
+    return FOLLOWS + f"{old.public.hex()}:{old.sign(_following(new, old.public)).hex()}".encode()
+
+
+def _following(new: bytes, old: bytes) -> bytes:
+    return b"fedlearn node key" + new + b"follows" + old
 
 
 def _point(key: Any) -> bytes:

@@ -35,6 +35,8 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedlearn.runs.files import write_atomically
+from fedlearn.secure.keys import FOLLOWS, NodeKey, link
+from fedlearn.words.errors import UsageError
 
 DAYS = 825  # of a server certificate; some TLS libraries accept no longer ones
 CA_DAYS = 3650
@@ -119,6 +121,29 @@ def _node(folder: Path, partition_id: int) -> None:
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     line = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     _write_once(public, lambda: line + f" partition-{partition_id}\n".encode(), mode=0o644)
+
+
+def rotate_node_key(folder: Path, partition_id: int) -> None:
+    """Give a node a new key, signed by the one before, which stays in the folder; its peers know it by both.
+
+    Raises
+    ------
+    UsageError
+        If the folder does not hold the node's private key.
+    """
+    private, public = folder / "nodes" / str(partition_id), folder / "public" / "nodes" / f"{partition_id}.pub"
+    try:
+        old, line = NodeKey(private.read_bytes()), public.read_text()
+    except FileNotFoundError as error:
+        raise UsageError(f"--rotate {partition_id}: {error.filename} is missing: nothing can sign a new key") from None
+    new = NodeKey(_new_node_key())
+    links = [link(old, new.public).decode(), *(word for word in line.split() if word.startswith(FOLLOWS.decode()))]
+    private.rename(private.with_name(f"{partition_id}.{len(links)}"))
+    _write_once(private, lambda: new.file)
+    public.unlink()
+    _node(folder, partition_id)
+    write_atomically(public, f"{public.read_text().strip()} {' '.join(links)}\n".encode())
+    public.chmod(0o644)
 
 
 def _new_node_key() -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from contextlib import closing
@@ -14,9 +15,11 @@ from client import policy
 from client.memory import NodeMemory
 from client.sets import QUESTION, check_sets, remember_set, settle_set
 from fedlearn.config import RunConfig
+from fedlearn.engine.deployment.keys import make_keys, rotate_node_key
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.runs.ledgers import names_in
 from fedlearn.runs.node_sets import SetsOfQuestion, named
+from fedlearn.secure.keys import NodeKey
 from fedlearn.words.errors import Refused
 from fedlearn.words.refusals import REFUSALS
 
@@ -58,7 +61,7 @@ def test_within_a_round_a_set_of_fewer_nodes_may_follow_and_the_one_that_is_unma
             remember_set(visit_of(tmp_path, **other), keys("a", "b", "c", "d"))
 
 
-TRAINING = {"model": "mlp", "peers": "peers"}
+TRAINING = {"model": "mlp", "peers": os.devnull}
 
 
 def test_a_question_of_training_has_one_set_and_another_question_another_one(tmp_path):
@@ -82,6 +85,25 @@ def test_ten_thousand_rounds_are_remembered_and_the_next_takes_milliseconds(tmp_
     again = SetsOfQuestion(tmp_path / "3.sets", bytes.fromhex("aa"))
     assert [each.nodes for each in again.signed()] == [named(keys("a", "b", "c"))]
     assert "by_question" in again._done("EXPLAIN QUERY PLAN SELECT nodes FROM signed WHERE question = ?", b"")[0][-1]
+
+
+def test_a_node_with_a_new_key_is_remembered_as_the_one_that_it_was(tmp_path):
+    make_keys(tmp_path, clients=3)
+    listed = {"peers": str(tmp_path / "peers")}
+
+    def public():
+        lines = [(tmp_path / "public" / "nodes" / f"{each}.pub").read_bytes() for each in range(3)]
+        (tmp_path / "peers").write_bytes(b"".join(lines))
+        return [NodeKey((tmp_path / "nodes" / str(each)).read_bytes()).public for each in range(3)]
+
+    remember_set(visit_of(tmp_path, **listed), public())
+    rotate_node_key(tmp_path, 2)
+    remember_set(visit_of(tmp_path, run="two", **listed), public())
+    (tmp_path / "nodes" / "2").unlink()
+    (tmp_path / "public" / "nodes" / "2.pub").unlink()
+    make_keys(tmp_path, clients=3)  # as if it were another node
+    with pytest.raises(Refused, match="tells-of-one"):
+        remember_set(visit_of(tmp_path, run="two", **listed), public())
 
 
 @pytest.mark.parametrize("changes", [{"real": False}, {"peers": None}, {"model": "dp-statistics"}])

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_public_key,
+)
 
-from fedlearn.engine.deployment.keys import make_keys
-from fedlearn.secure.keys import NODE_KEY, NodeKey, is_signed, node_keys_in
+from fedlearn.engine.deployment.keys import make_keys, rotate_node_key
+from fedlearn.secure.keys import NODE_KEY, NodeKey, first_keys_in, is_signed, node_keys_in
 from fedlearn.secure.messages import Roster
 from fedlearn.secure.policy import Demands
 from fedlearn.words.errors import Refused
@@ -34,6 +40,27 @@ def test_the_keys_of_a_deployment_sign_and_are_known_by_their_public_files(made)
     assert not is_signed(b"said", signature, keys[1].public)
     assert not is_signed(b"said", b"", keys[0].public) and not is_signed(b"said", signature, b"\2" * NODE_KEY)
     assert keys[0].file.decode().splitlines()[1] not in repr(keys[0])
+
+
+def test_a_key_that_follows_another_one_is_the_same_node(tmp_path):
+    make_keys(tmp_path, clients=2)
+    public = tmp_path / "public" / "nodes" / "1.pub"
+    first = NodeKey((tmp_path / "nodes" / "1").read_bytes()).public
+    for times in (1, 2):
+        rotate_node_key(tmp_path, 1)
+        key = NodeKey((tmp_path / "nodes" / "1").read_bytes()).public
+        assert first_keys_in(public.read_bytes()) == {key: first} and key != first
+        assert (tmp_path / "nodes" / f"1.{times}").exists()
+    make_keys(tmp_path, clients=2)  # a later call leaves both as they are
+    assert first_keys_in(public.read_bytes()) == {key: first}
+    assert load_ssh_public_key(public.read_bytes())  # as Flower reads it
+    other = (tmp_path / "public" / "nodes" / "0.pub").read_bytes().split()
+    stolen = b" ".join([*other, *public.read_bytes().split()[3:]])
+    with pytest.raises(ValueError, match="has not signed it"):
+        first_keys_in(stolen)
+    for spoiled in (b"follows=", b"follows=zz:zz", b"follows=00", b"follows=a:b:c"):
+        with pytest.raises(ValueError):
+            first_keys_in(b" ".join([*other, spoiled]))
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), None])
