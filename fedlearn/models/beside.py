@@ -12,6 +12,7 @@ Random generators among the attributes are not restored but listed: each fit see
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -162,11 +163,12 @@ class Beside:
         yield from self._of_contents(Entries(where, vars(function)))
         yield from ((where, each) for each in (function.__defaults__, function.__kwdefaults__))
         yield from ((where, each) for each in function.__closure__ or ())
-        known = function.__globals__
-        used = {name: known[name] for name in _names_in(function.__code__) if name in known}
-        names = [name for name, value in used.items() if not isinstance(value, ModuleType)]
+        known, read, written = function.__globals__, *_globals_of(function.__code__)
         where = function.__module__
-        yield from self._of_contents(Entries(where, known, frozenset(known.keys() - names), only=True))
+        yield from self._of_contents(Entries(where, known, frozenset(known.keys() - written), only=True))
+        for name in sorted(read & known.keys() - written):
+            if not isinstance(known[name], ModuleType):
+                yield joined(where, name), known[name]
 
     def _of_class(self, where: str, kind: type[Any]) -> Found:
         self.is_foreign = True
@@ -186,10 +188,21 @@ class Beside:
         yield from ((joined(found.where, name), value) for name, value in found.contents.items())
 
 
-def _names_in(code: CodeType) -> set[str]:
-    """Return the global names and attributes that a function uses, with those of the functions inside it."""
-    inner = (_names_in(each) for each in code.co_consts if isinstance(each, CodeType))
-    return set(code.co_names).union(*inner)
+def _globals_of(code: CodeType) -> tuple[set[str], set[str]]:
+    """Return the global names that a function uses, and those of them that it binds, with the functions inside it.
+
+    A name that it only reads is not put back: what binds it is no part of a fit, such as a line of the user's script.
+    """
+    read: set[str] = set()
+    written: set[str] = set()
+    for each in dis.get_instructions(code):
+        if each.opname.endswith("_GLOBAL"):
+            (read if each.opname == "LOAD_GLOBAL" else written).add(each.argval)
+    for inner in (each for each in code.co_consts if isinstance(each, CodeType)):
+        more_read, more_written = _globals_of(inner)
+        read |= more_read
+        written |= more_written
+    return read, written
 
 
 def _slots_of(kind: type[Any]) -> list[str]:

@@ -20,6 +20,7 @@ import time
 from base64 import b64decode
 from collections import Counter, deque
 from collections.abc import Mapping
+from hashlib import sha256
 from threading import Lock
 
 from starlette.concurrency import run_in_threadpool
@@ -38,6 +39,7 @@ LONGEST = {
 SHORT = 4096  # bytes of a body of all other calls, among them those open to unregistered nodes
 AT_ONCE = 16  # requests of one node, of the 40 that a SuperLink works on; a SuperNode sends eight parts at a time
 BODY_SECONDS = 120.0  # until a body must have come whole: 5 MiB over a line of half a megabit a second
+MOST_OF_STRANGERS = 100_000  # signed times of keys that are not registered; beyond them no stranger is let in
 MOST_TIMES = 1_000_000  # signed times that are remembered: enough for 3,000 requests a second
 
 
@@ -53,6 +55,7 @@ class Admission:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._times = UsedTimes(flower_superlink.longest_life(), most=MOST_TIMES)
+        self._strangers = UsedTimes(flower_superlink.longest_life(), most=MOST_OF_STRANGERS)
         self._started = time.time()
         self._under_way: Counter[bytes] = Counter()  # bytes of bodies, by the key that sends them
         self._requests: Counter[bytes] = Counter()  # by key
@@ -95,6 +98,9 @@ class Admission:
         try:
             key, signed_at = b64decode(headers[key_in], validate=True), headers[time_in]
             age = flower_superlink.age_of(signed_at)
+            said = sha256(key).digest()  # a key of a stranger may be long
+            if self._strangers.has(said, signed_at):
+                return 503, b""
             is_known = key in self._known or flower_superlink.is_registered(scope, key)
             if not is_known and scope["path"] not in flower_superlink.OPEN_TO_STRANGERS:
                 return 401, b""
@@ -103,7 +109,8 @@ class Admission:
         except (KeyError, ValueError, TypeError):
             return 401, b""
         if not is_known:
-            return 0, b""  # all unregistered nodes share this key; Flower's answer says that they must register
+            # All unregistered nodes share one key; Flower's answer says that they must register.
+            return (0 if self._strangers.use(said, signed_at) else 503), b""
         self._known.add(key)
         if time.time() - age < self._started or not self._times.use(key, signed_at):
             return 503, b""
@@ -133,6 +140,10 @@ class UsedTimes:
         self._used: set[tuple[bytes, str]] = set()
         self._ends: deque[tuple[float, tuple[bytes, str]]] = deque()
         self._lock = Lock()
+
+    def has(self, key: bytes, signed_at: str) -> bool:
+        """Return whether this key has used a signed time."""
+        return (key, signed_at) in self._used
 
     def use(self, key: bytes, signed_at: str) -> bool:
         """Return whether this key has not used a signed time before, and remember the time."""

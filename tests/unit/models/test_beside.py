@@ -111,6 +111,19 @@ def test_what_a_module_keeps_is_named_and_put_back(name):
     assert beside.changed() == []
 
 
+def test_globals_of_a_script_that_its_functions_only_read_are_the_scripts_own(monkeypatch):
+    for name in ("meter", "READ"):  # an attribute of the module is called like the first
+        monkeypatch.setitem(globals(), name, 1)
+    module = Counting()
+    module.uses = lambda: (module.meter, READ)  # noqa: F821
+    beside = Beside({"": module})
+    for name in ("meter", "READ"):
+        globals()[name] = 2
+    assert beside.changed() == []
+    beside.put_back()
+    assert (meter, READ) == (2, 2)  # noqa: F821
+
+
 def test_contents_are_put_back_in_place():
     module = Counting()
     elsewhere, buffer = module.list, module.buffer

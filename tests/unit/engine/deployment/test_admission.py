@@ -100,9 +100,25 @@ def test_of_what_nobody_has_signed_who_was_let_in_no_body_is_read(headers):
 
 
 def test_a_stranger_is_told_by_flower_that_he_is_one():
+    behind, keys = Behind(), generate_key_pairs()
+    assert behind.say(signed(*keys), path="/v1/fleet/activate-node") == (200, 1)
+    assert behind.say(signed(*keys), path="/v1/fleet/pull-messages") == (401, 0)
+
+
+def test_a_strangers_time_that_comes_again_costs_no_cryptography_and_strangers_keep_no_node_out(monkeypatch):
+    monkeypatch.setattr(admission, "MOST_OF_STRANGERS", 2)
     behind, headers = Behind(), signed(*generate_key_pairs())
-    assert behind.say(headers, path="/v1/fleet/activate-node") == (200, 1)
-    assert behind.say(headers, path="/v1/fleet/pull-messages") == (401, 0)
+    assert behind.say(headers, path="/v1/fleet/register-node") == (200, 1)
+    looks = []
+    monkeypatch.setattr(superlink, "is_signed_by", lambda *said: looks.append(said))
+    monkeypatch.setattr(superlink, "is_registered", lambda *said: looks.append(said))
+    assert behind.say(headers, path="/v1/fleet/register-node") == (503, 0) and not looks
+    monkeypatch.undo()
+    known = public_key_to_bytes(PUBLIC)
+    monkeypatch.setattr(superlink, "is_registered", lambda scope, key: key == known)
+    statuses = [behind.say(signed(*generate_key_pairs()), path="/v1/fleet/register-node")[0] for _ in range(3)]
+    assert statuses == [200, 503, 503]
+    assert behind.say(signed()) == (200, 1)
 
 
 @pytest.mark.parametrize(
