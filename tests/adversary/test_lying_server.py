@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from client import summing
+from client.whole_question import WholeQuestion
 from fedlearn import flower, wire
 from fedlearn.config import config_from
 from fedlearn.models.loaded import loaded
@@ -19,7 +21,7 @@ from fedlearn.plugins import HANDLERS
 from fedlearn.secure.keys import Signer, fresh_secret
 from fedlearn.secure.level import Level, chosen
 from fedlearn.secure.messages import Roster, Survivors, Unmasking
-from tests.adversary.lying_server import At, Attempt, NodeApart, RealNode, changed, owners_of
+from tests.adversary.lying_server import METRIC, At, Attempt, NodeApart, RealNode, changed, owners_of
 
 VICTIM, NODES = 3, 5
 TRAINED = {
@@ -137,13 +139,44 @@ def test_what_is_asked_of_all_alike_gives_their_sum(nodes):
         assert not isinstance(found, str), (run, found)
 
 
-def test_without_the_question_in_the_masks_the_update_of_one_node_is_read(nodes, monkeypatch):
-    """Plant the mistake: neither masks nor signatures name the question."""
-    monkeypatch.setattr("client.summing._asked", lambda visit, state: b"")
-    config = asked(seed=77)
-    state_of = {"state": to_others(lambda state: {name: array + 1e30 for name, array in state.items()})}
-    found = Attempt(config, nodes, **state_of).outcome()
-    assert not isinstance(found, str)
+FORGOTTEN = {
+    "state": ({"state": ""}, "a dead state to all but one"),
+    "limit of work, parcels, the strategy's settings": ({"records": {}}, "another limit of work"),
+    "settings": ({"settings": {}}, "training.lr"),
+    "seed": ({"settings": {}, "seed": 0}, "seed"),
+}
+
+
+@pytest.mark.parametrize(("without_part", "lie"), FORGOTTEN.values(), ids=FORGOTTEN)
+def test_a_digest_without_a_part_of_the_question_is_found(nodes, without_part, lie, monkeypatch):
+    whole = WholeQuestion.of
+    monkeypatch.setattr(WholeQuestion, "of", lambda visit, state: replace(whole(visit, state), **without_part))
+    outcome = Attempt(asked(), nodes, **UNEQUAL[lie]).outcome()
+    assert not isinstance(outcome, str)  # a sum, of nodes that were asked different things
+
+
+def test_least_peers_of_the_roster_alone_would_be_found(nodes, monkeypatch):
+    demands = summing.demands_of
+    monkeypatch.setattr(summing, "demands_of", lambda visit: replace(demands(visit), summed=0))
+    outcome = Attempt(asked(), nodes, survivors=told(lambda number: (0, 1, 2))).outcome()
+    assert "too-few-survivors" not in str(outcome)
+
+
+@pytest.mark.parametrize("rounds", [6, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("settings", [{}, {"training__batch_size": 10_000}], ids=["drawn", "one batch"])
+def test_rounds_with_changing_cohorts_of_listed_nodes_train(nodes, rounds, settings):
+    config, rng = asked(rounds__total=999, training__lr=0.002, **settings), np.random.default_rng(3)
+    state = loaded(config)[1].initial_state(seed=config.seed)
+    losses = []
+    for number in range(1, rounds + 1):
+        cohort = [nodes[each] for each in sorted(rng.permutation(NODES)[: rng.integers(4, NODES + 1)])]
+        told = {name: array.copy() for name, array in state.items()}
+        found = Attempt(config, cohort, At(number, 1), state=lambda number, sent, told=told: told).outcome()
+        assert not isinstance(found, str), (number, found)
+        means = {name: change / found.weight for name, change in found.changes.items()}
+        state = {name: array + means[name].reshape(array.shape).astype(array.dtype) for name, array in state.items()}
+        losses.append(found.metrics[METRIC])
+    assert losses[-1] < losses[0]
 
 
 def roster_of(change):
