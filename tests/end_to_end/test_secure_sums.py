@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from client import summing
 from fedlearn import flower, wire
 from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_server_app
+from fedlearn.engine.deployment.keys import make_keys
 from fedlearn.engine.prepare import prepared
 from fedlearn.folding.modular import MASKED
 from fedlearn.models.loaded import loaded
 from fedlearn.report.page.account import account
 from fedlearn.report.stored import read_run
+from fedlearn.secure.keys import NodeKey
 from fedlearn.words.errors import FedlearnError, SettingError
 from tests.end_to_end.vanishing import Killed, Remote, run, settings_of
 from tests.faults.disk import ROOT, Disk
@@ -218,3 +222,52 @@ def test_summary_and_page_say_what_the_server_has_seen(tmp_path):
     assert "against an active one only where nodes list one another as peers" in " ".join(summary["notices"])
     plain, _, _ = run(tmp_path / "plain", secure={"sums": "unmasked"})
     assert "secure" not in plain
+
+
+class Keyed:
+    """Nodes with keys of their own that list the first five of one another."""
+
+    def __init__(self, tmp_path, monkeypatch, key_of_5):
+        make_keys(tmp_path / "keys", clients=6)
+        self.keys = [NodeKey((tmp_path / "keys" / "nodes" / str(each)).read_bytes()) for each in range(6)]
+        self.keys[5] = self.keys[5] if key_of_5 else None
+        peers = frozenset(key.public for key in self.keys[:5])
+        demanded = summing.demands_of
+        monkeypatch.setattr(summing, "key_of", lambda visit: self.keys[visit.partition_id])
+        monkeypatch.setattr(
+            summing, "demands_of",
+            lambda visit: replace(demanded(visit), peers=None if visit.partition_id == 5 else peers),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key_of_5", "attempt", "why"), [(False, 1, "no-node-key"), (True, 2, "unlisted-peer")], ids=["none", "unlisted"]
+)
+def test_a_node_that_the_others_refuse_is_left_out_and_named(tmp_path, monkeypatch, key_of_5, attempt, why):
+    Keyed(tmp_path, monkeypatch, key_of_5)
+    rounds = {"total": 2, "minimum_ready": 0.8, "quorum": 0.8, "backoff": 0.0}
+    summary, events, _ = run(tmp_path / "run", rounds=rounds)
+    assert summary["status"] == "completed"
+    committed = [each for each in events if each["event"] == "committed"]
+    assert [(each["attempt"], each["reported"]) for each in committed] == [(attempt, 5), (1, 5)]
+    (left_out,) = [each for each in events if each["event"] == "sum-refused" and "left out" in each["reason"]]
+    assert left_out["partition"] == 5 and why in left_out["reason"]
+    not_ready = [each for each in events if each["event"] == "not-ready" and each["partition"] == 5]
+    assert not_ready and all(why in each["reason"] for each in not_ready)
+
+
+def test_nodes_that_most_others_list_cannot_be_left_out_by_one(tmp_path, monkeypatch):
+    """Node 4 lists nobody but itself: it takes no part, and the others do."""
+    keyed = Keyed(tmp_path, monkeypatch, key_of_5=True)
+    listed, alone = frozenset(key.public for key in keyed.keys), frozenset([keyed.keys[4].public])
+    demanded = summing.demands_of
+    monkeypatch.setattr(
+        summing,
+        "demands_of",
+        lambda visit: replace(demanded(visit), peers=alone if visit.partition_id == 4 else listed),
+    )
+    rounds = {"total": 1, "minimum_ready": 0.8, "quorum": 0.8, "backoff": 0.0}
+    summary, events, _ = run(tmp_path / "run", rounds=rounds)
+    assert summary["status"] == "completed"
+    assert not any("left out" in each.get("reason", "") for each in events)
+    assert [each["reported"] for each in events if each["event"] == "committed"] == [5]
