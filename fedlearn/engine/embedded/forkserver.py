@@ -89,6 +89,18 @@ def end() -> None:
     if pid is not None:
         os.kill(pid, signal.SIGKILL)
         forkserver._forkserver._stop()  # type: ignore[attr-defined]
+        _remove_folder()
+
+
+def _remove_folder() -> None:
+    """Remove multiprocessing's folder of sockets if nothing else is in it: if we were killed, nobody would do so."""
+    folder = Path(util.get_temp_dir())
+    for pipe in folder.glob("imports-*"):
+        pipe.unlink()
+    if not any(folder.iterdir()):
+        for finalizer in [*util._finalizer_registry.values()]:  # type: ignore[attr-defined]
+            if getattr(finalizer, "_callback", None) is util._remove_temp_dir:  # type: ignore[attr-defined]
+                finalizer()
 
 
 def end_unused() -> None:

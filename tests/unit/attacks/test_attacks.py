@@ -58,7 +58,8 @@ def test_four_vectors_give_the_published_values(name, options, expected):
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_changes_give_what_the_paper_says(name, seed):
     random = np.random.default_rng(seed)
-    changes = random.normal(size=(int(random.integers(2, 12)), 5)) * random.uniform(1e-4, 1e2)
+    fewest = 3 if name == "mimic" else 2  # two changes are equally far from their mean: rounding would decide
+    changes = random.normal(size=(int(random.integers(fewest, 12)), 5)) * random.uniform(1e-4, 1e2)
     attackers = int(random.integers(1, 5))
     expected = getattr(oracle, name.replace("-", "_"))(changes, attackers)
     np.testing.assert_allclose(

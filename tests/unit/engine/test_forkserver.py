@@ -84,6 +84,14 @@ def test_it_is_ended_by_the_engine(begun, tmp_path, code):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_engine_that_is_killed_after_it_has_ended_it_leaves_no_folder(begun, tmp_path):
+    engine = begun("forkserver.end_unused(); print('ended', flush=True); time.sleep(60)")
+    assert engine.stdout.readline() and engine.stdout.readline() == "ended\n"
+    assert not list(tmp_path.glob("pymp-*"))
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
+
+
 @pytest.mark.parametrize(("named", "stays"), [("", False), ("forkserver.start('linear');", True)])
 def test_it_is_ended_where_a_run_forks_no_worker_unless_another_has_named_its_model(begun, named, stays):
     ended = begun(f"{named}forkserver.end_unused(); print(python._forkserver._forkserver_pid is not None)")
