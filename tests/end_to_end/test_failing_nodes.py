@@ -50,7 +50,7 @@ def test_a_round_whose_nodes_all_kill_their_workers_is_abandoned(execute, faults
     begin = time.monotonic()
     with pytest.raises(RunFailed, match="quorum is 4; first reason: its worker process died"):
         execute(FAULTY)
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < 60
 
 
 @pytest.mark.parametrize(("kind", "said"), [("exit", "exit code 7"), ("quit", "no more")])
@@ -74,7 +74,7 @@ def test_a_node_that_hangs_costs_itself_only(execute, faults, partitions):
     faults(" ".join(f"raise:{partition}:1" for partition in partitions))
     raised = execute(FAULTY, engine="inline")
     faults(" ".join(f"hang:{partition}:1" for partition in partitions))
-    run = execute({**FAULTY, "rounds.reporting_deadline": 6.0})
+    run = execute({**FAULTY, "rounds.reporting_deadline": 10.0})  # the others need that long beside other tests
     assert sorted((e["round"], e["partition"]) for e in run.events_of("late")) == [(1, each) for each in partitions]
     assert [e["late"] for e in run.events_of("committed")] == [len(partitions), 0]
     assert run.sha == raised.sha

@@ -170,7 +170,7 @@ def test_a_server_app_killed_in_training(federation, expected):
 
 @long
 def test_a_client_that_stands_still_beyond_the_deadline_goes_on(federation, expected):
-    run = run_with(federation, "slow:1:2", **{"rounds.reporting_deadline": 8.0})
+    run = run_with(federation, "slow:1:2", **{"rounds.reporting_deadline": 20.0})
     reached(federation)
     client = federation.client_of(1)
     client.send(signal.SIGSTOP)
