@@ -1,0 +1,75 @@
+# ruff: noqa: E501 - a row a line
+"""The sentences of the pages that promise something against a server, a node or a reader, each with the test behind it.
+
+Who changes such a sentence changes its row, and who adds one adds a row; each test must exist.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+DOCS = TESTS.parent / "docs"
+
+AGAINST = "explanations/privacy_against_whom.md"
+SUMS = "howto/secure_sums.md"
+
+PROMISES = [
+    (AGAINST, "the server sees the sum of a cohort's updates, and no single one", "test_report_holds_nothing_but_what_is_masked"),
+    (AGAINST, "A server that drops nodes gets no sum of fewer", "test_a_node_signs_no_set_with_less_noise_than_it_needs"),
+    (AGAINST, "one that makes up nodes is refused where peers are listed", "test_nodes_that_a_server_has_invented_are_refused_where_peers_are_listed"),
+    (AGAINST, "a real node sends a share only into a", "test_a_share_of_noise_wants_masks_listed_peers_and_noise_without_the_owners_colluders"),
+    (AGAINST, "A node pays for all that it publishes before it sends it", "test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more"),
+    (AGAINST, "it learns their sum over at least the quorum", "test_quorum_of_the_whole_cohort_is_asked_before_the_sum_is"),
+    (AGAINST, "the sum of the other nodes is all that they learn", "test_nothing_that_goes_wrong_and_no_lie_breaks_what_must_hold"),
+    (AGAINST, "each signs one set in an attempt", "test_two_sets_of_survivors_never_both_get_their_signatures"),
+    (AGAINST, "answers one unmasking of a round", "test_after_an_unmasking_the_round_is_never_run_again"),
+    (AGAINST, "demands the signatures of more than half of the nodes", "test_a_lie_about_nodes_is_refused"),
+    (AGAINST, "masks of different questions never cancel", "test_the_masks_of_nodes_that_were_asked_different_things_never_cancel"),
+    (AGAINST, "it signs one set of nodes for each question, over all runs and servers", "test_the_same_question_is_not_answered_with_a_node_less"),
+    (AGAINST, "puts its own keys in the place of the nodes'", "test_keys_that_a_server_puts_in_place_of_a_peers_are_refused"),
+    (AGAINST, "sees masks at most", "test_a_million_masked_entries_are_spread_evenly"),
+    (AGAINST, "the sum of each group is all that it learns", "test_group_of_which_too_few_report_is_discarded_whole_and_nothing_of_it_is_unmasked"),
+    (AGAINST, "no secret of a node is ever written there", "test_no_secret_of_a_node_lies_in_the_run_folder_or_outlives_its_round"),
+    (AGAINST, "is left out of the next attempt, and named in the log", "test_a_node_that_the_others_refuse_is_left_out_and_named"),
+    (SUMS, "so the run has the same bytes as the same run without masks", "test_nodes_that_vanish_leave_the_sum_of_the_others_to_the_byte"),
+    (SUMS, "Settings that no graph\nsatisfies are refused before round 1", "test_level_that_no_graph_has_is_refused_before_round_1"),
+    (SUMS, "a group that loses too many is discarded whole", "test_group_of_which_too_few_report_is_discarded_whole_and_nothing_of_it_is_unmasked"),
+    (SUMS, "null stays null", "test_state_is_the_mean_over_the_groups_that_sent_an_entry_and_others_keep_their_value"),
+    (SUMS, "f liars spoil at most f groups", "test_one_liar_is_out_voted_where_it_moves_the_plain_mean"),
+    (SUMS, "`left-out` events name all of them", "test_the_whole_group_of_a_liar_is_left_out_and_named"),
+    (SUMS, "A node signs no set of survivors with fewer reports", "test_a_node_signs_no_set_with_less_noise_than_it_needs"),
+    (SUMS, "Its ledger pays the whole epsilon of the round before the report leaves", "test_five_supernodes_share_the_noise_of_their_sum_and_each_pays_for_all_of_it"),
+    (SUMS, "else it answers `trust-not-allowed`", "test_a_share_of_noise_wants_masks_listed_peers_and_noise_without_the_owners_colluders"),
+    (SUMS, "They are **exact**", "test_exact_statistics_are_those_of_all_rows"),
+    (SUMS, "with a ledger, where the owner names the model", "test_a_real_node_without_peers_or_ledger_adds_nothing_exact"),
+    (SUMS, "of *all* its rows", "test_no_server_chooses_or_cuts_the_rows_of_an_exact_sum"),
+    (SUMS, "with *one set of nodes*", "test_exact_sums_are_of_all_rows_whatever_the_seed_and_of_one_set_of_nodes"),
+    (SUMS, "three sums may tell what one node has added", "test_a_weaker_rule_is_found"),
+    (SUMS, "Within one round a set of fewer nodes may follow", "test_a_node_that_vanishes_before_the_sum_is_unmasked_ends_nothing"),
+    (SUMS, "the node takes part in no exact sum until a copy is put back", "test_a_node_that_has_lost_sets_is_not_ready_and_signs_nothing"),
+    (SUMS, "has the proof that one set for each node is enough", "test_no_sequence_of_sums_tells_of_one_node"),
+    (SUMS, "A sum that honest nodes cannot have is refused, and its round skipped", "test_a_sum_beyond_the_range_of_its_nodes_is_refused"),
+    (SUMS, "Once nodes were asked to unmask a sum, there is no other sum of that round", "test_after_an_unmasking_the_round_is_never_run_again"),
+    (SUMS, "a resumed server asks for the very same sum again", "test_a_server_that_was_killed_asks_for_the_very_same_set"),
+    (SUMS, "demands that the sum, and shared noise, stand so many colluders", "test_a_level_below_the_owners_colluders_is_refused"),
+    (SUMS, "unmasks only sums of at least `--least-peers` reports", "test_a_lie_about_nodes_is_refused"),
+    (SUMS, "refuses every message of a run without masked sums, and every evaluation", "test_a_node_with_peers_takes_part_in_nothing_but_secure_sums"),
+    (SUMS, "A node that keeps nothing from message to message takes part in no secure sum", "test_a_node_without_a_folder_for_its_memory_takes_part_in_no_secure_sum"),
+    (SUMS, "the page and `summary.json` say whether all nodes signed with keys of their own", "test_summary_and_page_say_what_the_server_has_seen"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", sorted({page for page, *_ in PROMISES}))
+def test_what_is_promised_stands_on_its_page(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert [sentence for of, sentence, _ in PROMISES if of == page and sentence not in text] == []
+
+
+def test_behind_each_promise_is_a_test():
+    texts = [path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py")]
+    defined = {name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
+    assert {test for *_, test in PROMISES} - defined == set()
