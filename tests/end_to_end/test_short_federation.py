@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_n
 
 PATIENCE = 120.0  # seconds for a run on a loaded machine
 SHORT = {**SETTINGS, "clients": 3, "secure.dropouts": 0.0, "rounds.quorum": 1.0, "model.name": "linear"}
-IMPATIENT = {**SHORT, "rounds.max_attempts": 20, "rounds.selection_window": 9.0, "rounds.reporting_deadline": 9.0}
+IMPATIENT = {
+    **SHORT, "rounds.max_attempts": 20, "rounds.selection_window": 9.0, "rounds.reporting_deadline": 9.0,
+    "secure.patience": 3.0,
+}  # fmt: skip
 
 
 def test_nodes_that_have_met_an_ended_run_take_part_in_the_next_with_the_bytes_of_the_simulation(tmp_path, execute):
