@@ -162,11 +162,11 @@ def test_a_guarantee_that_is_taken_away_is_missed(world, monkeypatch, slip):
 
 
 def test_a_task_begins_with_the_memory_that_the_task_before_has_left(world, monkeypatch):
-    def slow_to_end(it):
+    def slow_to_end(it, seconds):
         for _, executor in it.lives:
-            executor.before = lambda name: time.sleep(0.3 if name == "ended" else 0.0)
+            executor.before = lambda name: time.sleep(seconds if name == "ended" else 0.0)
         return it
 
-    assert slow_to_end(world()).wrong() == []
+    assert slow_to_end(world(), 0.3).wrong() == []
     monkeypatch.setattr(OneAtATime, "_wait_for_the_end", lambda *_: None)
-    assert slow_to_end(world(patience=SHORT)).wrong() != []
+    assert slow_to_end(world(patience=SHORT), 1.5).wrong() != []
