@@ -14,7 +14,8 @@ draw for each place by itself, from numbers that nobody knows: assigned to recor
 *Rounding.* With secure noise the gradient of a record is the same to the last bit, whatever other records there are:
 batches have one shape, and places are filled one after another only where all places of a batch are seen to compute
 alike (`fedlearn.models.singly.alike`). Where they are not, each record has a place by a hash of its own content, which
-leaves places empty and takes twice the time. With seeded noise, which protects nobody, none of this is needed.
+leaves places empty and takes twice the time. The place of an example that fails is left empty. With seeded noise, which
+protects nobody, none of this is needed.
 
 Source: Abadi et al. 2016 (arXiv:1607.00133), algorithm 1.
 """
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +40,7 @@ from fedlearn.data.base import Examples
 from fedlearn.data.drawing import drawn
 from fedlearn.models.device import seed_torch
 from fedlearn.models.singly import check_apart, clipped_sum_of, places_alike
+from fedlearn.models.singly.base import ClippedSum
 from fedlearn.models.singly.examples import made_up
 from fedlearn.models.singly.one_by_one import OneByOne
 from fedlearn.models.torch_model import TorchModel
@@ -76,6 +79,7 @@ class DPSGD(SGD):
         check_apart(model, config.model.name)
         expected = SECURE_PLACES if self.is_secure else round(self.plan.expected)
         self._sum = clipped_sum_of(model, expected)
+        check_apart(model, config.model.name, count=self._sum.places)
         self._try_made_up()
         self._is_placed = self.is_secure and not places_alike(self._sum)
 
@@ -98,7 +102,9 @@ class DPSGD(SGD):
         places = self._places(task)
         for _ in range(self._steps(task)):
             taken = self._taken(task, draws)
-            noisy = self._noisy(self._sum_over(task, taken, places), draws)
+            with _as_they_are(parameters):
+                total = self._sum_over(task, taken, places)
+            noisy = self._noisy(total, draws)
             gradient = torch.from_numpy(self._divided(noisy, int(taken.sum())).astype(np.float32))
             split = gradient.to(self.model.device).split([each.numel() for each in parameters])
             change([part.view_as(each) for part, each in zip(split, parameters, strict=True)])
@@ -140,33 +146,44 @@ class DPSGD(SGD):
     def _sum_over(self, task: LocalTask, taken: NDArray[np.bool_], places: Rows) -> NDArray[np.float64]:
         """Return the clipped sum over a batch, (P,)."""
         chunks = list(_chunks(task.indices[taken], places[taken], self._sum.places, is_placed=self._is_placed))
-        try:
-            return self._clipped(task.train, chunks, clip=self.privacy.clip)
-        except Exception as error:  # of an example: whether a node fails must not depend on one
-            log.error("dp-sgd: an example fails (%s: %s) and adds nothing", type(error).__name__, said(error))
-            return self._alone(task.train, task.indices[taken])
+        return self._clipped(task.train, chunks, clip=self.privacy.clip)
 
     def _clipped(self, train: Examples, chunks: list[Rows], *, clip: float) -> NDArray[np.float64]:
         """Return the clipped sum over chunks: rows by place, -1 where a place is empty."""
         total = torch.zeros(sum(each.numel() for each in self.model.parameters), dtype=torch.float64)
         for chunk in chunks:
-            taken = np.zeros(self._sum.places, bool)
-            taken[: len(chunk)] = chunk >= 0
-            inputs, targets = self.batch(train, chunk[chunk >= 0])
-            where = torch.from_numpy(taken).to(self.model.device)
-            total += self._sum(_spread(inputs, where), _spread(targets, where), where, clip=clip).cpu()
+            total += self._of_chunk(train, chunk, clip=clip)
         return total.numpy()
 
-    def _alone(self, train: Examples, rows: Rows) -> NDArray[np.float64]:
-        """Return the clipped sum of rows, each by itself; one that cannot be read or computed adds nothing."""
-        total = torch.zeros(sum(each.numel() for each in self.model.parameters), dtype=torch.float64)
-        alone, one = OneByOne(self.model, 1), torch.ones(1, dtype=torch.bool, device=self.model.device)
-        for row in rows:
-            try:
-                total += alone(*self.batch(train, np.array([row])), one, clip=self.privacy.clip).cpu()
-            except Exception:
-                log.debug("dp-sgd: row %d adds nothing", row)
-        return total.numpy()
+    def _of_chunk(self, train: Examples, chunk: Rows, *, clip: float) -> Tensor:
+        """Return the clipped sum over a chunk; the place of an example that fails by itself is left empty.
+
+        So the others are computed in a batch of the same shape, in their places: to the same bits.
+        """
+        try:
+            return self._of_places(train, chunk, clip=clip)
+        except Exception as error:  # of an example: whether a node fails must not depend on one
+            log.error("dp-sgd: an example fails (%s: %s) and adds nothing", type(error).__name__, said(error))
+            sound = np.array([row >= 0 and self._is_computed(train, row) for row in chunk])
+            fails_together = bool((sound == (chunk >= 0)).all())
+            way = OneByOne(self.model, self._sum.places) if fails_together else self._sum
+            return self._of_places(train, np.where(sound, chunk, -1), clip=clip, way=way)
+
+    def _of_places(self, train: Examples, chunk: Rows, *, clip: float, way: ClippedSum | None = None) -> Tensor:
+        taken = np.zeros(self._sum.places, bool)
+        taken[: len(chunk)] = chunk >= 0
+        if not taken.any():
+            return torch.zeros(sum(each.numel() for each in self.model.parameters), dtype=torch.float64)
+        inputs, targets = self.batch(train, chunk[chunk >= 0])
+        where = torch.from_numpy(taken).to(self.model.device)
+        return (way or self._sum)(_spread(inputs, where), _spread(targets, where), where, clip=clip).cpu()
+
+    def _is_computed(self, train: Examples, row: int) -> bool:
+        try:
+            OneByOne(self.model, 1).gradient(*self.batch(train, np.array([row])))
+        except Exception:
+            return False
+        return True
 
     def _places(self, task: LocalTask) -> Rows:
         """Return the place of each of the node's examples in a batch, by its own content where places differ."""
@@ -174,6 +191,16 @@ class DPSGD(SGD):
             return np.zeros(len(task.indices), np.int64)
         mine = task.train.at(task.indices)
         return (drawn(mine, seed=task.seed, purpose="place in a batch") * self._sum.places).astype(np.int64)
+
+
+@contextmanager
+def _as_they_are(parameters: list[Tensor]) -> Iterator[None]:
+    """Put parameters back after the block: nothing but the optimizer writes them, whatever a module does."""
+    before = [each.detach().clone() for each in parameters]
+    yield
+    with torch.no_grad():
+        for each, own in zip(parameters, before, strict=True):
+            each.copy_(own)
 
 
 def _chunks(rows: Rows, places: Rows, width: int, *, is_placed: bool) -> Iterator[Rows]:

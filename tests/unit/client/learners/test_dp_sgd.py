@@ -169,6 +169,47 @@ def test_an_example_that_makes_the_module_fail_adds_nothing_and_fails_no_node() 
     assert all(np.isfinite(each).all() for each in found.values())
 
 
+@pytest.mark.parametrize("is_placed", [False, True])
+def test_an_example_that_fails_moves_no_bit_of_the_others(is_placed: bool) -> None:
+    learner, train = learner_of(privacy__noise="secure"), examples()
+    learner._is_placed = is_placed
+    places, everybody = learner._places(task_of(train)), np.ones(RECORDS, bool)
+    targets = train.targets.copy()
+    targets[5] = 99  # there are three classes
+    found = learner._sum_over(task_of(Examples(train.inputs, targets)), everybody, places)
+    chunks = dp_sgd._chunks(np.arange(RECORDS), places, learner._sum.places, is_placed=is_placed)
+    without = [np.where(chunk == 5, -1, chunk) for chunk in chunks]  # all others in their places
+    assert (found == learner._clipped(train, without, clip=learner.privacy.clip)).all()
+
+
+def test_what_a_module_writes_into_a_parameter_in_a_fit_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, train = learner_of(training__lr=1e-30), examples()
+    module, genuine = learner.model.module, learner.model.outputs
+
+    def writing(inputs: torch.Tensor) -> object:
+        with torch.no_grad():
+            next(module.parameters())[0] = 7.0
+        return genuine(inputs)
+
+    state = learner.model.initial_state(seed=1)
+    monkeypatch.setattr(learner.model, "outputs", writing)
+    arrays = learner.fit(state, task_of(train)).arrays
+    assert all((arrays[name] == state[name]).all() for name in state)
+
+
+def test_a_module_that_mixes_batches_of_the_size_that_is_used_is_refused() -> None:
+    class Mixing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = torch.nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(x - x.mean(0)) if len(x) > 8 else self.last(x)
+
+    with pytest.raises(SettingError, match="makes of one example what depends on another one"):
+        DPSGD.from_settings(TorchModel(Mixing, SPEC), config_from(SETTINGS))
+
+
 def test_a_state_of_nan_or_of_huge_numbers_makes_no_error_and_costs_no_more() -> None:
     learner = learner_of()
     state = learner.model.initial_state(seed=1)

@@ -231,6 +231,42 @@ class Attending(nn.Module):
         return logits
 
 
+class Looking(nn.Module):
+    """A table whose rows are shortened when they are looked up, once they are longer than `most`."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__()
+        self.table, self.last = nn.Embedding(9, 4, max_norm=most), nn.Linear(4, 9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.last(self.table(x))
+        return logits.transpose(1, 2)
+
+
+class MixingMany(Centered):
+    """A module that mixes the examples of large batches alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = super().forward(x) if len(x) > 12 else self.last(x)
+        return logits
+
+
+@pytest.mark.parametrize("most", [1.0, 10.0, 100.0])
+def test_a_parameter_that_a_lookup_writes_is_refused_by_name(most: float) -> None:
+    model = model_of(Looking(most), TEXTS)
+    before = {name: each.clone() for name, each in model.module.state_dict().items()}
+    with pytest.raises(SettingError, match=r"its parameter 'table.weight' keeps something of the examples"):
+        check_apart(model, "mine")
+    assert all(torch.equal(each, before[name]) for name, each in model.module.state_dict().items())
+
+
+def test_a_module_that_mixes_large_batches_is_refused_where_batches_are_large() -> None:
+    model = model_of(MixingMany())
+    check_apart(model, "mine", count=12)
+    with pytest.raises(SettingError, match="what depends on another one"):
+        check_apart(model, "mine", count=13)
+
+
 @pytest.mark.parametrize(
     ("module", "words"),
     [
