@@ -12,6 +12,7 @@ import numpy as np
 from fedlearn.folding import STATE
 from fedlearn.runs.history import RoundRecord
 from fedlearn.words.cohort import At, Fate, NodeReport, Typical
+from fedlearn.words.errors import RunFailed
 from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.words.state import Array, Sends, kept_in_bounds
 from server.attempt import Collected, NotCommitted, Reporting
@@ -25,7 +26,7 @@ from server.phases.reporting import tell
 from server.phases.root import root_of
 from server.phases.success import success_of_attack
 from server.run import ServerRun
-from server.selectors import Participation, selector_memory
+from server.selectors import POISSON, Participation, selector_memory
 from strategies.base import Step, Turn
 from strategies.masked_mean import MaskedSum
 
@@ -60,6 +61,8 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
     step = None if reason else next_step(run, collected.reporting, at)
     if step is None:
         reason = reason or "the new state would hold NaN or infinity"
+        if run.config.rounds.selector == POISSON:
+            raise RunFailed(f"round {at.round_number}: {reason}; with Poisson sampling no draw is made again")
         if run.config.is_secure:
             skip(run, collected, at, reason)
             return None

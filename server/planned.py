@@ -66,10 +66,11 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
     traits = exchange.ask(traits_of)
     if has_private_learner(exchange):
         traits = traits.of_private_learner()
-    fingerprint, counts_in = traits.fingerprint, ["spent", counted_in(config)]
+    counts_in = ["spent", counted_in(config)]
+    protects = traits.is_private or config.protects_nodes
+    # By a fingerprint of private rows someone who knows all but one could find that one.
+    fingerprint = "" if protects and not traits.is_public else traits.fingerprint
     if traits.is_private:
-        if promised(config).is_secure and not traits.test_is_public:
-            fingerprint = ""  # by it, someone who knows all rows but one could find that one
         config = without_exact(config, test_is_public=traits.test_is_public)
         counts_in += notices_of(config, test_is_public=traits.test_is_public)
     check_baseline(config, traits, is_virtual=exchange.is_virtual)

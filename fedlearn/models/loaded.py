@@ -132,9 +132,9 @@ class Traits:
     """Properties of a model and its data for the server, which imports neither.
 
     `is_private`: whether nodes publish only what a budget pays for. `test_is_public`: whether the test rows are public,
-    because the data's file says so, or because they come with fedlearn. `unsent`: the arrays of the model that are
-    never sent, as they are before round 1: frozen and personal ones. `counts`: whether the state is statistics of
-    records.
+    because the data's file says so, or because they come with fedlearn. `is_public`: whether all rows are. `counts`:
+    whether the state is statistics of records. `unsent`: the arrays of the model that are never sent, as they are
+    before round 1: frozen and personal ones.
     """
 
     update_kind: UpdateKind
@@ -144,6 +144,7 @@ class Traits:
     fingerprint: str = ""  # of the data set, and of the file of a partition
     is_private: bool = False
     test_is_public: bool = False
+    is_public: bool = False
     tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
     has_own_rate: bool = False  # whether the module configures its optimizer, so that no setting says the rate
     unsent: State = field(default_factory=dict)
@@ -163,7 +164,7 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     dataset, model = loaded(config)
     sums = isinstance(model, Ensemble) and model.sums
     is_private = model_spec(config.model.name).is_private or model.metrics.privacy_loss is not None
-    is_public = is_ours(config) if dataset.test_is_public is None else dataset.test_is_public
+    test_is_public = is_ours(config) if dataset.test_is_public is None else dataset.test_is_public
     return Traits(
         model.update_kind,
         model.metrics,
@@ -171,7 +172,8 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
         sums,
         fingerprint_of(config, dataset),
         is_private,
-        is_public,
+        test_is_public,
+        is_ours(config),
         tied=getattr(model, "tied", {}),
         has_own_rate=_has_own_rate(config, model),
         unsent=getattr(model, "unsent", {}),

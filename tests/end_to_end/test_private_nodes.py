@@ -49,6 +49,15 @@ def test_a_round_without_any_node_is_committed_and_paid(execute):
     assert "Poisson sampling of nodes, rate 0.16" in run.summary["protects"]
 
 
+def test_a_draw_whose_nodes_all_fail_alike_counts_as_any_other(execute, monkeypatch):
+    """Drawn anew until node 0 is among them, it would take part in every round."""
+    monkeypatch.setenv("FAULTS", " ".join(f"raise:{node}:*" for node in range(1, 6)))
+    settings = {**POISSON, "model.name": "faulty:model", "rounds.total": 8, "rounds.max_attempts": 9}
+    run = execute(settings, engine="inline")
+    assert [event["attempt"] for event in run.events_of("committed")] == [1] * 8
+    assert {event["reported"] for event in run.events_of("committed")} == {0, 1}
+
+
 @pytest.mark.parametrize("settings", [PRIVATE, POISSON, ADAPTIVE], ids=["fixed", "poisson", "adaptive clip"])
 def test_the_same_bytes_on_all_engines_and_after_a_stop(execute, undisturbed, settings):
     reference = undisturbed(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,6 +132,16 @@ def test_under_noise_that_protects_nothing_exact_of_private_rows_leaves(execute,
     for event in (*run.events_of("reported"), *run.events_of("committed")):
         assert event.get("examples", 1) == 1
         assert event.get("accuracy") is None
+
+
+@pytest.mark.parametrize("noise", ["secure", "seeded"])
+@pytest.mark.parametrize("test", ["", 'test = "own.csv"\n'], ids=["split", "public test rows"])
+def test_no_run_that_protects_stores_a_hash_of_its_rows(execute, own_table, noise, test):
+    declared = Path("own.toml")
+    declared.write_text(test + declared.read_text())
+    for dataset, is_stored in (("own.toml", False), ("adult", True)):  # everybody has the rows of the second
+        run = execute({**OWN, "data.dataset": dataset, "privacy.noise": noise}, engine="inline")
+        assert bool(json.loads((run.folder / "checkpoint.json").read_text())["data"]) is is_stored
 
 
 def test_under_seeded_noise_a_result_says_that_rows_were_measured_exactly(execute, own_table):
