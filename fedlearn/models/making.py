@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
@@ -48,6 +50,24 @@ class Making:
             seed_torch(CPU, seed_for(seed, purpose="initial state"))
             return self.fresh().state_dict()
 
+    def made_up(self, count: int, rng: np.random.Generator) -> Tensor:
+        """Return the module's input for made-up examples."""
+        return inputs_of(self._spec)(made_up_examples(self._spec, count, rng))
+
     def zeros(self) -> Tensor:
         """Return the module's input for two examples of zeros."""
         return inputs_of(self._spec)(np.zeros((2, *self._spec.shape), self._spec.dtype))
+
+
+def made_up_examples(spec: DataSpec, count: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Return made-up examples of a data set's shape, different from one another."""
+    shape = (count, *spec.shape)
+    if spec.vocabulary:
+        return rng.integers(1, spec.vocabulary, shape).astype(spec.dtype)
+    if spec.table is not None:  # numbers within their bounds, then codes of categories
+        numbers = [low + (high - low) * rng.random(count) for low, high, *_ in spec.table.bounds.values()]
+        codes = [rng.integers(0, len(names), count) for names in spec.table.categories.values()]
+        return np.stack([*numbers, *codes], axis=1).astype(spec.dtype)
+    if np.dtype(spec.dtype).kind in "iu":
+        return rng.integers(0, 256 if spec.dtype == "uint8" else 2, shape).astype(spec.dtype)
+    return rng.standard_normal(shape).astype(spec.dtype)

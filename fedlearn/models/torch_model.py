@@ -24,6 +24,7 @@ from fedlearn.config.tables.learning import Precision
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.base import Evaluation
 from fedlearn.models.beside import Beside
+from fedlearn.models.buffers import constants_of
 from fedlearn.models.device import CPU, device_of, enter
 from fedlearn.models.evaluating import Scoring, evaluate, scores
 from fedlearn.models.hooks import LEARNER, STEP, hook_of
@@ -127,7 +128,10 @@ class TorchModel:
         Frozen arrays get the values that they have before round 1.
         """
         training = config.training
-        self.parts = parts_of(self.module, send=training.send, personal=training.personal, model=config.model.name)
+        self.parts = parts_of(
+            self.module, send=training.send, personal=training.personal, model=config.model.name,
+            constant=constants_of(self.module, self._made),
+        )  # fmt: skip
         if not self.parts.is_whole:
             fill(self.module, self._made.initialized(config.seed))
         self.on(device_of(config.engine.device))
