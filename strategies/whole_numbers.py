@@ -22,14 +22,14 @@ def as_before(values: NDArray[Any], before: Array) -> Array:
     >>> as_before(np.array([0.9999999, 2.0**61]), np.array([1, 2**61 - 1]))
     array([                  1, 2305843009213693951])
     """
-    values = np.asarray(values).reshape(before.shape)
-    if before.dtype.kind not in "iub" or values.dtype == before.dtype:
-        return values.astype(before.dtype)
+    after: Array = np.asarray(values).reshape(before.shape)
+    if before.dtype.kind not in "iub" or after.dtype == before.dtype:
+        return after.astype(before.dtype)
     if before.dtype.kind == "b":
-        return np.rint(values).astype(before.dtype)
+        return np.rint(after).astype(before.dtype)
     old = before.astype(np.float64)
-    stays = (np.abs(old) >= EXACT) & (np.abs(values - old) <= ROUNDING * np.abs(old))
-    return np.where(stays, before, _in_range(values, np.iinfo(before.dtype)))
+    stays = (np.abs(old) >= EXACT) & (np.abs(after - old) <= ROUNDING * np.abs(old))
+    return np.where(stays, before, _in_range(after, np.iinfo(before.dtype)))
 
 
 def _in_range(values: NDArray[Any], ends: np.iinfo[Any]) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 from fedlearn.data.base import DataSpec
 from fedlearn.models.device import CPU, seed_torch
@@ -35,13 +35,15 @@ class Making:
         self._spec = spec
 
     def fresh(self) -> nn.Module:
-        """Return a new module; lazy layers, such as `nn.LazyLinear`, get their sizes from two examples of zeros."""
+        """Return a new module; lazy layers, such as `nn.LazyLinear`, get their sizes from two examples of zeros.
+
+        That pass is one of an evaluation, and leaves no trace in buffers: no norm learns from the zeros.
+        """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Lazy modules")
             module = self._build()
-        if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
-            with torch.no_grad():
-                module(self.zeros())
+        if any(is_lazy(each) for each in (*module.parameters(), *module.buffers())):
+            _size(module, self.zeros())
         return module
 
     def initialized(self, seed: int) -> dict[str, Tensor]:
@@ -57,6 +59,19 @@ class Making:
     def zeros(self) -> Tensor:
         """Return the module's input for two examples of zeros."""
         return inputs_of(self._spec)(np.zeros((2, *self._spec.shape), self._spec.dtype))
+
+
+def _size(module: nn.Module, zeros: Tensor) -> None:
+    """Let lazy layers take their sizes from an input."""
+    modes = {part: part.training for part in module.modules()}
+    known = [each for each in module.buffers() if not is_lazy(each)]
+    before = [each.clone() for each in known]
+    with torch.no_grad():
+        module.eval()(zeros)
+        for each, value in zip(known, before, strict=True):
+            each.copy_(value)
+    for part, mode in modes.items():
+        part.training = mode
 
 
 def made_up_examples(spec: DataSpec, count: int, rng: np.random.Generator) -> NDArray[Any]:

@@ -45,6 +45,8 @@ class Parts:
         Trained parameters that ``training.send`` does not name, so that they are frozen.
     constant
         Those of the frozen arrays that are constants: a fit must not change them.
+    auxiliary
+        Those of the shared arrays that follow from others: the server has them computed anew from each new state.
     """
 
     shared: tuple[str, ...]
@@ -53,6 +55,7 @@ class Parts:
     still: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     constant: tuple[str, ...] = ()
+    auxiliary: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -79,7 +82,15 @@ def names_of(module: nn.Module) -> dict[str, list[str]]:
     return {several[0]: several for several in names.values()}
 
 
-def parts_of(module: nn.Module, *, send: str, personal: str, model: str, constant: Collection[str] = ()) -> Parts:
+def parts_of(
+    module: nn.Module,
+    *,
+    send: str,
+    personal: str,
+    model: str,
+    constant: Collection[str] = (),
+    auxiliary: Collection[str] = (),
+) -> Parts:
     """Return the parts of a module.
 
     Parameters
@@ -90,6 +101,8 @@ def parts_of(module: nn.Module, *, send: str, personal: str, model: str, constan
         Name of the model in messages.
     constant
         Names of constants. One is sent all the same where ``training.send`` names it itself, or is ``*`` alone.
+    auxiliary
+        Names of buffers that follow from weights.
 
     Raises
     ------
@@ -121,6 +134,7 @@ def parts_of(module: nn.Module, *, send: str, personal: str, model: str, constan
         tuple(n for n, part in module.named_modules() if isinstance(part, NORMS[0]) and id(part.running_mean) in fixed),
         tuple(name for name in frozen if name in trained),
         tuple(name for name in frozen if name in constants),
+        tuple(name for name in shared if name in auxiliary),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Runs of modules with constants: whatever averages, codes, masks or steps, they stay to the bit, and are not sent."""
+"""Runs of modules with constants and auxiliary vectors: whatever averages, codes, masks or steps leaves them right."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 import fedlearn
 from fedlearn.data import from_arrays
@@ -93,3 +94,74 @@ def test_a_constant_that_a_later_round_changes_ends_the_run_with_its_name_and_th
         run(Later, tmp_path / "run", {"rounds.backoff": 0.0}, **given)
     made = run(Later, tmp_path / "named", {"training.send": ["*", "eps"]}, **given)
     assert made.state["eps"] > 1e-4 and np.isneginf(made.state["mask"][0, 1])
+
+
+def by_torch(kind):
+    return nn.Sequential(kind(nn.Linear(6, 9)), nn.ReLU(), nn.Linear(9, 3))
+
+
+class ByHand(nn.Module):
+    """A spectral norm as old code has it: a unit vector among the buffers, replaced in each pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.last = nn.Parameter(torch.randn(9, 6)), nn.Linear(9, 3)
+        self.register_buffer("weight_u", functional.normalize(torch.randn(9), dim=0))
+
+    def normed(self):
+        with torch.no_grad():
+            v = functional.normalize(self.weight.T @ self.weight_u, dim=0)
+            if self.training:
+                self.weight_u = functional.normalize(self.weight @ v, dim=0)
+        return self.weight / (self.weight_u @ self.weight @ v)
+
+    def forward(self, x):
+        return self.last(functional.relu(x @ self.normed().T))
+
+
+KINDS = {
+    "parametrization": lambda: by_torch(nn.utils.parametrizations.spectral_norm),
+    "hook": lambda: by_torch(nn.utils.spectral_norm),
+    "by hand": ByHand,
+}
+ROWS = np.random.default_rng(2).normal(size=(120, 6)).astype(np.float32)
+
+
+def rows_of_one_class_a_node(model, out, settings, **given):
+    labels = ROWS[:, :3].argmax(1)
+    data = from_arrays(ROWS + 2 * np.eye(3, 6, dtype=np.float32)[labels], labels, ROWS[:20], labels[:20])
+    settings = {"data.classes_per_node": 1, "gate.max_ratio": 0.0, **settings}
+    given = {"clients": 6, "rounds": 3, "batch_size": 4, "local_epochs": 3, "lr": 0.3, "engine": "inline", **given}
+    given |= {"partition": "pathological", "progress": False}
+    return fedlearn.run(model=model, data=data, out=out, settings=settings, **given)
+
+
+def largest_singular_value(made):
+    module = made.model()
+    module(torch.zeros(1, 6))
+    with torch.no_grad():
+        return torch.linalg.matrix_norm(module.normed() if isinstance(module, ByHand) else module[0].weight, 2).item()
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        *((kind, setting) for kind in KINDS for setting in ("fedavg", "fedadam", "eden")),
+        *(("parametrization", setting) for setting in ("flower's FedAdam", "secure sums", "downlink", "stacked")),
+    ],
+)
+def test_the_vectors_of_a_spectral_norm_follow_the_weight_of_each_new_state(tmp_path, kind, setting):
+    made = rows_of_one_class_a_node(KINDS[kind], tmp_path / "run", SETTINGS[setting])
+    vectors = {name: array for name, array in made.state.items() if name.endswith(("_u", "_v"))}
+    assert len(vectors) == 1 + (kind != "by hand")
+    assert {name: np.linalg.norm(each) for name, each in vectors.items()} == pytest.approx(dict.fromkeys(vectors, 1.0))
+    assert largest_singular_value(made) == pytest.approx(1, abs=0.02)
+
+
+def test_the_vectors_are_the_same_with_workers_and_after_a_resume(tmp_path):
+    kind = KINDS["parametrization"]
+    whole = rows_of_one_class_a_node(kind, tmp_path / "whole", {})
+    workers = rows_of_one_class_a_node(kind, tmp_path / "workers", {"engine.workers": 2}, engine="embedded")
+    half = rows_of_one_class_a_node(kind, tmp_path / "half", {}, rounds=1)
+    assert workers.sha256 == whole.sha256
+    assert fedlearn.run(resume=half, model=kind, rounds=3, progress=False).sha256 == whole.sha256

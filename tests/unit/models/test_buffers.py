@@ -155,3 +155,16 @@ def test_arrays_of_a_server_may_be_infinite_only_where_the_module_is_itself():
     for name, bad in (("eps", np.array(np.inf, np.float32)), ("mask", np.full((3, 3), -np.inf, np.float32))):
         with pytest.raises(Refused, match=f"{name} holds NaN or infinity"):
             model.hold({**model.unsent, name: bad})
+
+
+def lazily():
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.LazyLinear(5), nn.LazyBatchNorm1d(), nn.Linear(5, 3))
+
+
+def test_sizing_a_lazy_layer_leaves_no_trace_in_norms():
+    model = TorchModel(lazily, SPEC)
+    state = model.initial_state(seed=1)
+    assert all(part.training for part in model.module.modules())
+    for norm in ("1", "3"):
+        assert state[f"{norm}.num_batches_tracked"] == 0
+        assert (state[f"{norm}.running_var"] == 1).all() and (state[f"{norm}.running_mean"] == 0).all()
