@@ -17,6 +17,7 @@ from fedlearn.models.device import CPU, seed_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.plugging.generators import seeded_globals
 from fedlearn.words.seeding import seed_for
+from fedlearn.words.state import COMPILED
 
 
 class Making:
@@ -35,13 +36,14 @@ class Making:
         self._spec = spec
 
     def fresh(self) -> nn.Module:
-        """Return a new module; lazy layers, such as `nn.LazyLinear`, get their sizes from two examples of zeros.
+        """Return a new module without wrappers.
 
-        That pass is one of an evaluation, and leaves no trace in buffers: no norm learns from the zeros.
+        Lazy layers, such as `nn.LazyLinear`, get their sizes from two examples of zeros. That pass is one of an
+        evaluation, and leaves no trace in buffers: no norm learns from the zeros.
         """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Lazy modules")
-            module = self._build()
+            module = without_wrappers(self._build())
         if any(is_lazy(each) for each in (*module.parameters(), *module.buffers())):
             _size(module, self.zeros())
         return module
@@ -59,6 +61,24 @@ class Making:
     def zeros(self) -> Tensor:
         """Return the module's input for two examples of zeros."""
         return inputs_of(self._spec)(np.zeros((2, *self._spec.shape), self._spec.dtype))
+
+
+def without_wrappers(module: Any) -> nn.Module:
+    """Return a module in which no part stands in a wrapper, so that its state has plain names.
+
+    A part that `torch.compile` has wrapped is compiled in place, as by its own ``compile()``. `nn.DataParallel` is left
+    out, as a process computes on one device.
+    """
+    for name, part in module._modules.items():
+        if part is not None:
+            module._modules[name] = without_wrappers(part)
+    if isinstance(module, nn.DataParallel):
+        module = module.module
+    elif (inner := module._modules.get(COMPILED)) is not None and hasattr(module, "dynamo_ctx"):
+        inner._compiled_call_impl = module.dynamo_ctx(inner._call_impl)  # as nn.Module.compile sets it
+        module = inner
+    plain: nn.Module = module
+    return plain
 
 
 def _size(module: nn.Module, zeros: Tensor) -> None:

@@ -168,3 +168,35 @@ def test_sizing_a_lazy_layer_leaves_no_trace_in_norms():
     for norm in ("1", "3"):
         assert state[f"{norm}.num_batches_tracked"] == 0
         assert (state[f"{norm}.running_var"] == 1).all() and (state[f"{norm}.running_mean"] == 0).all()
+
+
+def part_compiled(backend):
+    made = Net()
+    made.layer = torch.compile(made.layer, backend=backend)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "compiles"),
+    [
+        (lambda backend: torch.compile(Net(), backend=backend), True),
+        (part_compiled, True),
+        (lambda _: nn.DataParallel(Net()), False),
+        (lambda backend: nn.DataParallel(torch.compile(Net(), backend=backend)), True),
+    ],
+    ids=["compiled", "a part", "DataParallel", "both"],
+)
+def test_a_wrapped_module_has_the_state_of_the_module_and_is_compiled(kind, compiles):
+    compiled = []
+
+    def backend(graph, _):
+        compiled.append(graph)
+        return graph.forward
+
+    model, plain = planned(lambda: kind(backend)), planned()
+    state = model.initial_state(seed=1)
+    assert list(state) == list(plain.initial_state(seed=1)) and model.parts == plain.parts
+    fits = [SGD(each, config_from({})).fit(state, TASK) for each in (model, plain)]
+    assert bool(compiled) is compiles
+    for name, array in fits[1].arrays.items():
+        assert np.allclose(fits[0].arrays[name], array, atol=1e-6), name
