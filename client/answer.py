@@ -20,6 +20,7 @@ from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, per_run
 from fedlearn.flower import Record
 from fedlearn.folding import STATE
+from fedlearn.models.loaded import auxiliary_in, loaded
 from fedlearn.privacy.adaptive_clip import WITHIN
 from fedlearn.privacy.clipping import clipped, within
 from fedlearn.words.cohort import At
@@ -76,6 +77,8 @@ def report(visit: Visit, answer: Answer, *, state: State) -> Message:
         That the node was sent: with ``send = "update"`` the change against it travels.
     """
     config, instruction = visit.config, visit.instruction
+    if auxiliary := auxiliary_in(loaded(config)[1]):  # what follows from a weight goes back as it came
+        answer = answer._replace(arrays={**answer.arrays, **{name: state[name] for name in auxiliary}})
     is_clipped_here = config.protects_nodes and not config.nodes_add_noise
     if is_clipped_here:  # one node counts as one, and of all that it has measured one bit has noise
         answer = answer._replace(parcels={}, others={wire.METRICS: wire.metrics_record({}, 1)})

@@ -145,7 +145,7 @@ class Fits:
         Raises
         ------
         SettingError
-            Where a fit depends on something that can be neither put back nor seeded.
+            Where a fit depends on something that can be neither put back nor seeded, or changes a constant.
         """
         if not (self._is_foreign and self._is_seeded and len(train)):
             return ""
@@ -157,6 +157,8 @@ class Fits:
             if is_alike or (changed and is_same(first, self._trial_fit(state, train))):
                 more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
                 return "" if is_alike else ", ".join(changed[:NAMED]) + more
+        except SettingError:
+            raise
         except (Exception, SystemExit):  # what does not fit is said by the model's own trial, or by each node
             return ""
         finally:

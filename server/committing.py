@@ -10,11 +10,12 @@ from typing import cast
 import numpy as np
 
 from fedlearn.folding import STATE
+from fedlearn.models.loaded import auxiliary_of
 from fedlearn.runs.history import RoundRecord
 from fedlearn.words.cohort import At, Fate, NodeReport, Typical
 from fedlearn.words.errors import RunFailed
 from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
-from fedlearn.words.state import Array, Sends, kept_in_bounds
+from fedlearn.words.state import Array, Sends, State, kept_in_bounds
 from server.attempt import Collected, NotCommitted, Reporting
 from server.limits import FEWEST, measured, too_far, typical_after
 from server.phases.apart import apart_metrics, evaluated_apart, is_apart
@@ -146,13 +147,22 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
     with run.draws.to_compute(run.strategy, "next state", at):
         step = run.strategy.next_state(turn)
     if run.kind.is_averaged:
-        step = replace(step, state=kept_in_bounds(step.state, run.state))
+        step = replace(step, state=_with_auxiliary(run, kept_in_bounds(step.state, run.state)))
     step = replace(step, measured={**step.measured, **released})
     carried = [*step.state.values(), *run.strategy.memory().values()]
     if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in carried):
         return step
     run.strategy.remember(memory)
     return None
+
+
+def _with_auxiliary(run: ServerRun, state: State) -> State:
+    """Return a new state whose auxiliary arrays the module has computed, from those before: none comes from a node."""
+    if not run.auxiliary:
+        return state
+    begun = {**state, **{name: run.state[name] for name in run.auxiliary}}
+    (found,) = run.exchange.compute(auxiliary_of, begun, [()])
+    return {**state, **found}
 
 
 def abandon(run: ServerRun, reporting: Reporting, at: At, reason: str) -> None:

@@ -58,6 +58,8 @@ class ServerRun:
         Whether everybody may know the rows on which the state is measured.
     unsent
         The arrays of the model that no training message brings.
+    auxiliary
+        Names of the arrays that follow from the others, and are computed anew from each new state.
     notes
         What is likely not meant in the run, a line each; said in its results, too.
     has_own_rate
@@ -79,6 +81,7 @@ class ServerRun:
         is_private: bool | None = None,
         test_is_public: bool = False,
         unsent: State = MappingProxyType({}),
+        auxiliary: Sequence[str] = (),
         notes: Sequence[str] = (),
         has_own_rate: bool = False,
     ) -> None:
@@ -86,6 +89,7 @@ class ServerRun:
         self.strategy = strategy
         self.store = store
         self.config = config
+        self.auxiliary = auxiliary
         self.rounds = config.rounds
         self.notes = notes
         self.has_own_rate = has_own_rate

@@ -9,12 +9,13 @@ Source: FedAvg, McMahan et al. 2017 (arXiv:1602.05629), algorithm 1, restricted 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.words.state import Array, Layout, Positions, State, Update
+from strategies.whole_numbers import as_before
 
 Float64 = NDArray[np.float64]
 CHUNK = 16_384  # entries; a chunk of products (128 KiB) stays in the cache between multiplying and adding
@@ -142,8 +143,7 @@ class MaskedSum:
         if otherwise.dtype.kind == "f":
             return mean.astype(otherwise.dtype).reshape(otherwise.shape)
         # Integers beyond 2^53 do not survive float64: where no node sent, the old array itself is taken.
-        whole = _whole(mean, otherwise.dtype).reshape(otherwise.shape)
-        return np.where((weights > 0).reshape(otherwise.shape), whole, otherwise)
+        return np.where((weights > 0).reshape(otherwise.shape), as_before(mean, otherwise), otherwise)
 
     def to_arrays(self) -> dict[str, Array]:
         """Return totals and weights under prefixed names, and the reports."""
@@ -178,13 +178,3 @@ class MaskedSum:
         if len(weights) != size:
             self.weights[name] = weights = np.full(size, weights[0])
         return weights
-
-
-def _whole(values: Float64, dtype: np.dtype[Any]) -> Array:
-    """Return values rounded to an integer dtype; one that lies beyond its range becomes the end of the range."""
-    if dtype.kind == "b":
-        return np.rint(values).astype(dtype)
-    ends = np.iinfo(dtype)
-    high = np.nextafter(float(ends.max), 0.0) if float(ends.max) > ends.max else float(ends.max)  # 2^63 is none
-    whole: Array = np.clip(np.rint(values), float(ends.min), high).astype(dtype)
-    return np.where(values > high, ends.max, whole).astype(dtype)

@@ -20,6 +20,7 @@ from strategies.robust.base import Attackers, by_columns, check_attackers
 from strategies.robust.columns import medians
 from strategies.robust.geometry import Changes
 from strategies.robust.mixing import mixed, nearest_means
+from strategies.whole_numbers import as_before
 
 
 class SortedColumns(RoundStrategy[Collected]):
@@ -82,10 +83,8 @@ class SortedColumns(RoundStrategy[Collected]):
             else:
                 part[sent] += middle[sent]
             touched[block] = sent
-        if array.dtype.kind in "iub":
-            np.rint(after, out=after)
         # Integers beyond 2^53 do not survive float64: where no node sent, the old array itself is taken.
-        return np.where(touched, after.astype(array.dtype), flat).reshape(array.shape)
+        return np.where(touched, as_before(after, flat), flat).reshape(array.shape)
 
     def _middles(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the `middle` of each column, (entries,); NaN where all are null."""

@@ -29,6 +29,7 @@ from fedlearn.words.state import Array, Sends, State, Update, UpdateKind, change
 from strategies.attributes import Attributes
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
+from strategies.whole_numbers import as_before
 
 WRAPPED = "strategy"  # the parameter by which Flower's wrappers take the strategy that they wrap
 
@@ -87,7 +88,7 @@ class PlainFlower(RoundStrategy[Collected]):
                 f"{type(self.strategy).__name__} made parameters of other names than the model has: "
                 f"{sorted(after.keys() ^ state.keys())[:3]}"
             )
-        return Step({name: after[name].astype(array.dtype).reshape(array.shape) for name, array in state.items()})
+        return Step({name: as_before(after[name], array) for name, array in state.items()})
 
     def _weights(self, state: State, update: Update, sends: Sends) -> State:
         dense = {name: update[name].values.reshape(array.shape) for name, array in state.items()}

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedlearn.config.tables.learning import ModelSettings
 from fedlearn.words.errors import SettingError, said
-from fedlearn.words.state import Array, State
+from fedlearn.words.state import Array, State, plain_names
 
 OF_A_RUN = "model.safetensors"
 TORCH = (".pt", ".pth", ".bin")  # what torch.save makes; only tensors are read of them
@@ -59,7 +59,7 @@ def initial_from(settings: ModelSettings, first: State, beside: Mapping[str, Arr
     content = _content(path)
     if settings.initial_sha256 not in ("", hashlib.sha256(content).hexdigest()):
         raise _wrong(path, "it holds another model now than when its SHA-256 was taken: leave out model.initial_sha256")
-    found = _arrays(path, content)
+    found = plain_names(_arrays(path, content))
     for name, array in first.items():
         if name not in found:
             raise _wrong(path, f"it has no {name}, which the model has{_hint(path)}")

@@ -132,9 +132,10 @@ class Traits:
     """Properties of a model and its data for the server, which imports neither.
 
     `is_private`: whether nodes publish only what a budget pays for. `test_is_public`: whether the test rows are public,
-    because the data's file says so, or because they come with fedlearn. `is_public`: whether all rows are. `counts`:
-    whether the state is statistics of records. `unsent`: the arrays of the model that are never sent, as they are
-    before round 1: frozen and personal ones.
+    because the data's file says so, or because they come with fedlearn. `is_public`: whether all rows are. `unsent`:
+    the arrays of the model that are never sent, as they are before round 1: frozen and personal ones. `auxiliary`: the
+    names of those that follow from the others, and are computed anew from each new state (`auxiliary_of`). `counts`:
+    whether the state is statistics of records.
     """
 
     update_kind: UpdateKind
@@ -149,6 +150,7 @@ class Traits:
     has_own_rate: bool = False  # whether the module configures its optimizer, so that no setting says the rate
     unsent: State = field(default_factory=dict)
     counts: bool = False
+    auxiliary: tuple[str, ...] = ()
 
     def of_private_learner(self) -> Traits:
         """Return the traits under a private learner: the run is private, and reports an epsilon, whatever the model."""
@@ -178,7 +180,20 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
         has_own_rate=_has_own_rate(config, model),
         unsent=getattr(model, "unsent", {}),
         counts=isinstance(model, Counting),
+        auxiliary=auxiliary_in(model),
     )
+
+
+def auxiliary_in(model: Model) -> tuple[str, ...]:
+    """Return the names of a model's arrays that follow from the others."""
+    return model.parts.auxiliary if hasattr(model, "parts") else ()
+
+
+def auxiliary_of(settings: Mapping[str, Any], state: State) -> State:
+    """Return the auxiliary arrays of a state, as the module computes them."""
+    model: Any = loaded(from_flower(settings))[1]
+    found: State = model.auxiliary_of(state)
+    return found
 
 
 def _has_own_rate(config: RunConfig, model: Model) -> bool:
@@ -223,13 +238,21 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
 
 
 def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples, outputs: object) -> Iterator[str]:
-    from fedlearn.models.notes import LOOKED_AT, clipped_statistics, notes_on, notes_on_parts, unlike_columns
+    from fedlearn.models.notes import (
+        LOOKED_AT,
+        clipped_statistics,
+        notes_on,
+        notes_on_buffers,
+        notes_on_parts,
+        unlike_columns,
+    )
     from fedlearn.models.torch_model import TorchModel
 
     if isinstance(model, TorchModel):
         learner = config.training.learner or model.learner
         yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, learner=learner)
         is_ours = not config.training.learner
+        yield from notes_on_buffers(model)
         yield from notes_on_parts(model, is_measured_on_server=config.evaluation.where == "server")
         if config.secure.sums != "off":
             yield from clipped_statistics(model, clip=config.secure.clip)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedlearn.models.buffers import check_unchanged
 from fedlearn.models.device import CPU
 from fedlearn.models.parts import Parts
 from fedlearn.words.errors import Refused
@@ -78,6 +79,13 @@ class ModuleState:
         ids = {id(each) for each in self.stored}
         owners: list[dict[str, Any]] = [each for part in module.modules() for each in (part._parameters, part._buffers)]
         self._places = [(owner, name, each) for owner in owners for name, each in owner.items() if id(each) in ids]
+        constant = {id(stored[name]): name for name in parts.constant}
+        self._constants = [
+            (owner, place, each, constant[id(each)])
+            for owner in owners
+            for place, each in owner.items()
+            if id(each) in constant
+        ]
 
     def load(self, state: State) -> None:
         """Copy a state into the module.
@@ -107,11 +115,22 @@ class ModuleState:
             self._unsent[name].copy_(torch.from_numpy(self.first[name]))
 
     def arrays(self) -> State:
-        """Return what is not frozen of the module's state as arrays; on the CPU they share its memory."""
+        """Return what is not frozen of the module's state as arrays; on the CPU they share its memory.
+
+        Raises
+        ------
+        TypeError
+            If a tensor was replaced by one of another shape or dtype.
+        SettingError
+            If a constant was changed.
+        """
         for owner, name, tensor in self._places:
             if owner[name] is not tensor:  # the module has put another tensor in its place
                 _take_over(tensor, owner[name], name)
                 owner[name] = tensor
+        for owner, place, tensor, name in self._constants:
+            now, owner[place] = owner[place], tensor
+            check_unchanged(name, now, torch.from_numpy(self.first[name]))
         return self._views or {name: tensor.cpu().numpy() for name, tensor in self.tensors.items()}
 
 
@@ -122,11 +141,15 @@ def fill(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 
 def check_alike(arrays: State, own: State) -> None:
-    """Raise Refused where arrays that another process has sent could not be those of a module in place of `own`."""
+    """Raise Refused where arrays that another process has sent could not be those of a module in place of `own`.
+
+    Infinity is refused but where the module itself has it, as in a causal mask.
+    """
     if layout_of(arrays) != layout_of(own):
         raise Refused("undecodable", "the unsent arrays have other names, types or shapes than the model's")
     for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        odd = ~np.isfinite(array)
+        if not np.array_equal(array[odd], own[name][odd], equal_nan=True):
             raise Refused("not-finite", f"{name} holds NaN or infinity")
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.axes import class_axes, logits_of, named_logits
+from fedlearn.models.buffers import own_buffers
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, STEP, hook_of, not_called
 from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, is_one_of
 from fedlearn.models.parts import listed
@@ -59,8 +60,10 @@ def notes_on_parts(model: TorchModel, *, is_measured_on_server: bool) -> Iterato
     if parts.is_whole:
         return
     sent = sum(model.arrays()[name].size for name in parts.shared)
-    frozen, personal = (sum(sizes[name] for name in names) for names in (parts.frozen, parts.personal))
-    kinds = [f"{count:,} {kind}" for count, kind in ((frozen, "frozen"), (personal, "personal")) if count]
+    frozen = [name for name in parts.frozen if name not in parts.constant]
+    named = {"frozen": frozen, "constant": parts.constant, "personal": parts.personal}
+    counts = {kind: sum(sizes[name] for name in names) for kind, names in named.items()}
+    kinds = [f"{count:,} {kind}" for kind, count in counts.items() if count]
     yield f"{sent:,} entries of the model are sent, not {' and '.join(kinds)} ones (training.send, training.personal)"
     if parts.left_out:
         yield f"training.send does not name {listed(parts.left_out)}: they are frozen, too"
@@ -71,6 +74,20 @@ def notes_on_parts(model: TorchModel, *, is_measured_on_server: bool) -> Iterato
             "the server measures the model with personal layers as they were at first: evaluation.nodes measures nodes "
             "with their own"
         )
+
+
+def notes_on_buffers(model: TorchModel) -> Iterator[str]:
+    """Yield a line that says what is done with each of the module's own buffers, where it has any."""
+    parts = model.parts
+    running = [name for name in own_buffers(model.module) if name in parts.shared and name not in parts.auxiliary]
+    kinds = {
+        "averaged, as passes change them": running,
+        "constant, as no pass changes them, and not sent": parts.constant,
+        "computed by the module from each new state": parts.auxiliary,
+    }
+    if found := [f"{listed(names)}: {kind}" for kind, names in kinds.items() if names]:
+        trained = sum(name in parts.shared for name in model.names)
+        yield f"{trained} arrays of the model are trained and averaged; of its buffers {'; '.join(found)}"
 
 
 def clipped_statistics(model: TorchModel, *, clip: float) -> Iterator[str]:

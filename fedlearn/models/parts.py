@@ -1,7 +1,8 @@
 """Division of a module's state: what is sent and averaged, what each node keeps for itself, and what stays as it is.
 
 A layer whose parameters do not require gradients is frozen, with its buffers: all nodes make the same numbers of it,
-and none is sent. ``training.send`` and ``training.personal`` name parameters and buffers by patterns.
+and none is sent. The same holds of a constant, a buffer that no forward pass changes (`fedlearn.models.buffers`).
+``training.send`` and ``training.personal`` name parameters and buffers by patterns.
 
 Sources: Arivazhagan et al. 2019 (arXiv:1912.00818), FedPer, for personal layers; Li et al. 2021 (arXiv:2102.07623),
 FedBN, for personal norms.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -42,6 +43,10 @@ class Parts:
         Names of normalization layers whose running statistics are frozen: they are computed as in an evaluation.
     left_out
         Trained parameters that ``training.send`` does not name, so that they are frozen.
+    constant
+        Those of the frozen arrays that are constants: a fit must not change them.
+    auxiliary
+        Those of the shared arrays that follow from others: the server has them computed anew from each new state.
     """
 
     shared: tuple[str, ...]
@@ -49,6 +54,8 @@ class Parts:
     frozen: tuple[str, ...] = ()
     still: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    constant: tuple[str, ...] = ()
+    auxiliary: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -75,7 +82,15 @@ def names_of(module: nn.Module) -> dict[str, list[str]]:
     return {several[0]: several for several in names.values()}
 
 
-def parts_of(module: nn.Module, *, send: str, personal: str, model: str) -> Parts:
+def parts_of(
+    module: nn.Module,
+    *,
+    send: str,
+    personal: str,
+    model: str,
+    constant: Collection[str] = (),
+    auxiliary: Collection[str] = (),
+) -> Parts:
     """Return the parts of a module.
 
     Parameters
@@ -84,6 +99,10 @@ def parts_of(module: nn.Module, *, send: str, personal: str, model: str) -> Part
         The settings: JSON lists of patterns, or empty.
     model
         Name of the model in messages.
+    constant
+        Names of constants. One is sent all the same where ``training.send`` names it itself, or is ``*`` alone.
+    auxiliary
+        Names of buffers that follow from weights.
 
     Raises
     ------
@@ -92,16 +111,19 @@ def parts_of(module: nn.Module, *, send: str, personal: str, model: str) -> Part
     """
     names = names_of(module)
     stored = module.state_dict(keep_vars=True)
-    at_rest = _frozen(module)
+    asked = json.loads(send or "[]")
+    constants = set[str]() if asked == ["*"] else {*constant}.difference(asked)
+    at_rest = _frozen(module) | {id(stored[name]) for name in constants}
     is_frozen = {name: id(stored[name]) in at_rest for name in names}
     kinds = {NORM: _of_norms(module), LAST: _of_last(module)}
     words = {word: {name for name in names if id(stored[name]) in ids} for word, ids in kinds.items()}
     own = _matched("training.personal", personal, names, words)
     kept = tuple(name for name in names if name in own and not is_frozen[name])
     if own and not kept:
-        why = f"what it names is frozen (requires_grad=False), and the same on all nodes: {listed(sorted(own))}"
+        why = f"what it names is frozen or constant, and the same on all nodes: {listed(sorted(own))}"
         raise SettingError("training.personal", _shown(personal), why)
     wanted = _matched("training.send", send, names, words) if send else {each for each in names if not is_frozen[each]}
+    wanted -= constants
     shared = tuple(name for name in names if name in wanted and name not in kept)
     trained = [name for name in names if isinstance(stored[name], nn.Parameter) and not is_frozen[name]]
     _check_shared(send, personal, model, shared=shared, trained=trained, is_any_frozen=any(is_frozen.values()))
@@ -111,6 +133,8 @@ def parts_of(module: nn.Module, *, send: str, personal: str, model: str) -> Part
         shared, kept, frozen,
         tuple(n for n, part in module.named_modules() if isinstance(part, NORMS[0]) and id(part.running_mean) in fixed),
         tuple(name for name in frozen if name in trained),
+        tuple(name for name in frozen if name in constants),
+        tuple(name for name in shared if name in auxiliary),
     )  # fmt: skip
 
 
@@ -185,7 +209,7 @@ def _frozen(module: nn.Module) -> set[int]:
 
 def _frozen_buffers(module: nn.Module, within: bool) -> Iterator[int]:
     """Yield the ids of the buffers of frozen layers; a layer without parameters is as frozen as the one around it."""
-    own = list(module.parameters(recurse=False)) or list(module.parameters())
+    own = list(module.parameters())
     is_frozen = not any(each.requires_grad for each in own) if own else within
     if is_frozen:
         yield from (id(each) for each in module.buffers(recurse=False))

@@ -24,6 +24,7 @@ from fedlearn.config.tables.learning import Precision
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.base import Evaluation
 from fedlearn.models.beside import Beside
+from fedlearn.models.buffers import EXAMPLES, kinds_of
 from fedlearn.models.device import CPU, device_of, enter
 from fedlearn.models.evaluating import Scoring, evaluate, scores
 from fedlearn.models.hooks import LEARNER, STEP, hook_of
@@ -41,6 +42,7 @@ from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import Array, State, UpdateKind, is_same
 
 MOST_RESIDENT = 8 << 30  # bytes of examples that stay in a GPU's memory; a tenth of the memory of a large one
+UNTIL_SETTLED = 30  # forward passes after which an auxiliary vector has followed its weight
 MADE = 0  # seed of random numbers that a module draws when it is built, and keeps outside of its state
 
 
@@ -127,7 +129,10 @@ class TorchModel:
         Frozen arrays get the values that they have before round 1.
         """
         training = config.training
-        self.parts = parts_of(self.module, send=training.send, personal=training.personal, model=config.model.name)
+        self.parts = parts_of(
+            self.module, send=training.send, personal=training.personal, model=config.model.name,
+            **kinds_of(self.module, self._made)._asdict(),
+        )  # fmt: skip
         if not self.parts.is_whole:
             fill(self.module, self._made.initialized(config.seed))
         self.on(device_of(config.engine.device))
@@ -191,6 +196,21 @@ class TorchModel:
             self.beside.put_back()
             self._state.hold(unsent)
             self.beside.take_numbers()
+
+    def auxiliary_of(self, state: State) -> State:
+        """Return the auxiliary arrays of a state, computed from its other arrays by forward passes of the module.
+
+        The passes are in training mode, on made-up examples. They begin with the auxiliary arrays of the state.
+        """
+        self.load(state)
+        self.train()
+        inputs = self._made.made_up(EXAMPLES, np.random.Generator(np.random.Philox(MADE))).to(self.device)
+        with seeded_globals(MADE, self.beside.generators), torch.no_grad():
+            for _ in range(UNTIL_SETTLED):
+                self.module(inputs, **self.named(inputs))
+        found = {name: np.array(self.arrays()[name]) for name in self.parts.auxiliary}
+        self.beside.put_back()
+        return found
 
     def outputs(self, inputs: Tensor) -> Any:
         """Return the module's outputs for a batch; a tensor is float32, whatever ``training.precision`` says."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from fedlearn.words.state import Array
+from fedlearn.words.state import Array, plain_names
 
 TIED = "tied"  # the entry of the head that holds the further names
 
@@ -41,4 +41,5 @@ def unpack_with_tied(data: bytes) -> dict[str, Array]:
     arrays = unpack_state(data)
     head: dict[str, Any] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])  # 8 bytes say how long it is
     tied = json.loads(head.get("__metadata__", {}).get(TIED, "{}"))
-    return arrays | {name: arrays[stored] for name, stored in tied.items()}
+    found = arrays | {name: arrays[stored] for name, stored in tied.items()}
+    return dict(plain_names(found))

@@ -119,8 +119,8 @@ def read_stored(
         raise CheckpointError(f"{folder / CHECKPOINT} names other parameters than {state_file} holds")
     if sent := sorted(unsent.keys() & set(manifest.parameters)):
         raise UsageError(
-            f"the run in {folder} was begun by a version of fedlearn that sent {sent[0]}, though it is frozen: begin "
-            "another run, from its model"
+            f"the run in {folder} was begun by a version of fedlearn that sent {sent[0]}, though it is frozen or "
+            "constant: begin another run, from its model"
         )
     others = [n for n, array in unsent.items() if not is_same({n: state[n].reshape(array.shape)}, {n: array})]
     if others:

@@ -47,6 +47,18 @@ class Sends(StrEnum):
 NEVER_NEGATIVE = ("running_var", "num_batches_tracked")
 """Names, after the last dot, of parameters that are never negative: those of torch's normalization layers."""
 
+COMPILED = "_orig_mod"
+"""Where the wrapper of `torch.compile` holds a module; a state has plain names, without it."""
+
+
+def plain_names(state: State) -> State:
+    """Return a state under the names that its module has without a wrapper of `torch.compile`.
+
+    >>> list(plain_names({"_orig_mod.0.weight": np.zeros(1)}))
+    ['0.weight']
+    """
+    return {name.replace(f"{COMPILED}.", ""): array for name, array in state.items()}
+
 
 RUNNING = ("running_mean", "running_var")
 """Names, after the last dot, of statistics that torch's normalization layers keep of their inputs."""

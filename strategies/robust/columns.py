@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fedlearn.words.state import Array
 from strategies.masked_mean import Float64
+from strategies.whole_numbers import as_before
 
 
 class WeightedMean:
@@ -58,6 +59,4 @@ def stepped(array: Array, change: Float64) -> Array:
     if array.dtype.kind == "b":
         return (flat ^ (np.abs(moved) > 0.5)).reshape(array.shape)
     after = flat.astype(np.float64) + moved
-    if array.dtype.kind in "iu":
-        after = np.rint(after)
-    return np.where(touched, after.astype(array.dtype), flat).reshape(array.shape)
+    return np.where(touched, as_before(after, flat), flat).reshape(array.shape)

@@ -135,7 +135,8 @@ class TrainingSettings(Settings):
             "Which parameters and buffers of a torch module nodes send: patterns of names, as head.* or a list of "
             "them; !NAME takes away, norm names the layers of normalization, last the last layer, * all. The others "
             "are frozen, the same on all nodes, unless they are personal. Empty sends all but what the module itself "
-            "has frozen (requires_grad=False)."
+            "has frozen (requires_grad=False), and but constants: buffers that no forward pass changes, which are sent "
+            "only where they are named in full, or by * alone."
         ),
     )
     personal: Annotated[Names, AlsoCalled({"fedper", "fedbn", "local_layers"}), ReadBy.TORCH] = Field(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from fedlearn.models.beside import Beside
+from fedlearn.models.buffers import check_unchanged
 from fedlearn.models.parts import Parts
 from fedlearn.models.stacks.stacked import Arrangement, CannotStackError, Stacked, joined, of_node
 from fedlearn.models.stacks.streams import Stream
@@ -52,6 +53,7 @@ class StackedNetwork:
         kept = self._values.keys() - {*self._sent, *frozen}
         self._kept = {name: self._values[name].clone() for name in sorted(kept)}  # buffers that are in no state
         self._frozen = frozen
+        self._constant = parts.constant
         self._skeleton = _Skeleton(module, self._names, parts)
         self._beside = Beside({"": self._skeleton.module})
 
@@ -70,7 +72,9 @@ class StackedNetwork:
         return [self._values[name][k] for name in self._trained]
 
     def arrays_of(self, k: int) -> dict[str, Array]:
-        """Return the state of node `k`."""
+        """Return the state of node `k`; raise SettingError where its fit has changed a constant."""
+        for name in self._constant:
+            check_unchanged(name, self._values[name][k], self._kept[name][k])
         return {name: self._values[name][k].cpu().numpy() for name in self._sent}
 
     def parameters(self, count: int) -> list[Tensor]:
