@@ -37,7 +37,7 @@ from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import drawn
 from fedlearn.models.device import seed_torch
-from fedlearn.models.singly import check_apart, clipped_sum_of, places_alike
+from fedlearn.models.singly import check_apart, clipped_sum_of, places_alike, put_back, values_of
 from fedlearn.models.singly.examples import made_up
 from fedlearn.models.singly.one_by_one import OneByOne
 from fedlearn.models.torch_model import TorchModel
@@ -76,6 +76,7 @@ class DPSGD(SGD):
         check_apart(model, config.model.name)
         expected = SECURE_PLACES if self.is_secure else round(self.plan.expected)
         self._sum = clipped_sum_of(model, expected)
+        check_apart(model, config.model.name, size=self._sum.places)
         self._try_made_up()
         self._is_placed = self.is_secure and not places_alike(self._sum)
 
@@ -98,7 +99,9 @@ class DPSGD(SGD):
         places = self._places(task)
         for _ in range(self._steps(task)):
             taken = self._taken(task, draws)
+            before = values_of(self.model.module)
             noisy = self._noisy(self._sum_over(task, taken, places), draws)
+            put_back(self.model.module, before)  # a module may write into them what it has seen
             gradient = torch.from_numpy(self._divided(noisy, int(taken.sum())).astype(np.float32))
             split = gradient.to(self.model.device).split([each.numel() for each in parameters])
             change([part.view_as(each) for part, each in zip(split, parameters, strict=True)])

@@ -14,6 +14,6 @@
 from fedlearn.models.singly.alike import places_alike
 from fedlearn.models.singly.base import ClippedSum
 from fedlearn.models.singly.choosing import clipped_sum_of
-from fedlearn.models.singly.mixing import check_apart
+from fedlearn.models.singly.mixing import check_apart, put_back, values_of
 
-__all__ = ["ClippedSum", "check_apart", "clipped_sum_of", "places_alike"]
+__all__ = ["ClippedSum", "check_apart", "clipped_sum_of", "places_alike", "put_back", "values_of"]
