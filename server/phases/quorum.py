@@ -12,7 +12,8 @@ from server.selectors import POISSON
 def quorum_of(config: RunConfig, cohort: int) -> int:
     """Return how many of a cohort must report, whatever number of nodes the selector drew.
 
-    With Poisson sampling every draw counts, whoever reports: a quorum would make the sampling another one.
+    With Poisson sampling every draw counts, whoever reports, also where all fail: to draw anew would make the sampling
+    another one.
     Where each node adds a share of the noise, they are at least as many as the shares are calibrated to.
     """
     if config.rounds.selector == POISSON:
@@ -27,7 +28,7 @@ def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str
     cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
     needed = needed_of(run.rounds.quorum, wanted) if wanted else quorum_of(run.config, cohort)
     needed = max(needed, run.strategy.fewest_reports) if needed else 0
-    if reported >= needed and not (cohort and not needed and reporting.raised_alike):
+    if reported >= needed:
         return ""
     why = next(
         (
