@@ -16,7 +16,7 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``sets-not-remembered`` | sums would be exact, and the node lists no peers or has no ledger | yes |
 | ``rows-chosen`` | sums would be exact, and a setting would choose or cut what a node adds | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
-| ``data-not-allowed`` | the data lie outside of the node's data folder, or options would let rows be counted | |
+| ``data-not-allowed`` | the data lie outside of the node's data folder, or are not what the owner has declared | |
 | ``epsilon-too-large`` | a run may not spend so much | |
 | ``delta-too-large`` | a run may not have such a delta, as with Gaussian noise | |
 | ``not-in-these-hours`` | the owner allows other hours of the day | |
@@ -50,6 +50,7 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.policy import Policy
 from fedlearn.config.schema import DP_SGD
 from fedlearn.data.folder import data_folder
+from fedlearn.data.loading import DATASETS
 from fedlearn.data.naming import is_path
 from fedlearn.models import MODELS, model_spec
 from fedlearn.privacy import largest_loss
@@ -104,6 +105,8 @@ def refused(visit: Visit) -> str:
         try:
             policy = Policy.of_node(visit.context.node_config)
             reason = ("" if _asks_ours(visit) else CODE_NOT_ALLOWED) or beyond(policy, visit.config)
+            if not reason and visit.holds_own_data and not _is_declared(policy, visit.config):
+                reason = DATA_NOT_ALLOWED
         except UsageError as error:
             log.error("%s", error)
             return POLICY_UNREADABLE
@@ -145,7 +148,7 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return DATA_NOT_ALLOWED
     if not may_be_private:
         return ""
-    if config.data.options and policy.least_records:  # by another target or length a server could count the rows
+    if config.data.options and policy.least_records:  # of shares, too: by another target a server could count the rows
         return DATA_NOT_ALLOWED
     loss = largest_loss(privacy.epsilon, privacy)
     if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon):
@@ -156,6 +159,14 @@ def beyond(policy: Policy, config: RunConfig) -> str:
 def _is_paid(config: RunConfig) -> bool:
     """Return whether a network's training is paid for from the ledger, by Gaussian noise."""
     return config.protects_records or config.nodes_add_noise
+
+
+def _is_declared(policy: Policy, config: RunConfig) -> bool:
+    """Return whether the data of a node with own data are what its owner has declared, or come with fedlearn.
+
+    From which file, column and class a server asks would tell of records: already whether the node is ready does.
+    """
+    return bool(policy.declared) or (config.data.dataset in DATASETS and not config.data.options)
 
 
 def is_in(hours: str, now: datetime) -> bool:

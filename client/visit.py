@@ -50,7 +50,8 @@ class Visit:
     def of(cls, message: Message, context: Context) -> Visit:
         """Open the boxes and read the settings.
 
-        A real node computes on the device that its owner says, else on the CPU; a virtual node on that of the run.
+        A real node computes on the device that its owner says, else on the CPU; a virtual node on that of the run. A
+        node with own data takes the data that its owner has declared, whatever data a server names.
 
         Raises
         ------
@@ -58,8 +59,9 @@ class Visit:
             If a box holds something else than records.
         """
         settings, device = context.run_config, context.node_config.get(DEVICE, "cpu")
-        is_at_home = settings.get(DEVICE_SETTING) == device
-        config = from_flower(settings if is_at_home else at_home(settings, device))
+        declared = context.node_config.get("declared", "") if context.node_config.get("own-data") else ""
+        is_at_home = settings.get(DEVICE_SETTING) == device and not declared
+        config = from_flower(settings if is_at_home else at_home(settings, device, declared))
         return cls(message, context, config, wire.unbox(message.content))
 
     @property
@@ -122,6 +124,7 @@ class Visit:
         before.keep(self.context, active=False, rounds_trained=before.rounds_trained + 1)
 
 
-def at_home(run_config: Mapping[str, Any], device: Any = "cpu") -> dict[str, Any]:
-    """Return the settings of a run with the device of a node in place of the server's."""
-    return {**run_config, DEVICE_SETTING: device}
+def at_home(run_config: Mapping[str, Any], device: Any = "cpu", declared: Any = "") -> dict[str, Any]:
+    """Return the settings of a run with a node's device, and the data that its owner has declared, if there are any."""
+    data = {"data.dataset": declared, "data.options": "", "data.dir": ""} if declared else {}
+    return {**run_config, DEVICE_SETTING: device, **data}

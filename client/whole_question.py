@@ -22,7 +22,7 @@ from flwr.app import ArrayRecord
 from client.unsent import unsent_digest
 from client.visit import Visit
 from fedlearn import flower, wire
-from fedlearn.config import to_flower
+from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.words.state import State, digest_of
 
 OF_A_FIT = ("model.", "training.", "data.", "client.")  # the settings that a fit depends on
@@ -42,8 +42,10 @@ class WholeQuestion:
         SHA-256 of the frozen arrays that no training message brings.
     records
         All other records of the message that are not about a single node: key -> text.
+    asked
+        Settings of the run as the server has sent them, flat.
     settings
-        Settings of the run, flat.
+        The same with the data that the node's owner has declared in the place of those that the server names.
     seed, round_number
         What a fit draws its random numbers by.
     """
@@ -51,6 +53,7 @@ class WholeQuestion:
     state: str
     unsent: str
     records: Mapping[str, str]
+    asked: Mapping[str, Any]
     settings: Mapping[str, Any]
     seed: int
     round_number: int
@@ -58,17 +61,15 @@ class WholeQuestion:
     @classmethod
     def of(cls, visit: Visit, state: State) -> WholeQuestion:
         """Return what a training message asks, of which the node has decoded a state."""
-        config = visit.config
-        settings = {name: each for name, each in to_flower(config).items() if not name.startswith(OF_THE_ENGINE)}
+        asked, settings = (_flat(config) for config in (from_flower(visit.context.run_config), visit.config))
+        seed, round_number = visit.config.seed, visit.instruction.round_number
         records = dict(_texts_of(visit))
-        return cls(
-            digest_of(state), unsent_digest(visit), records, settings, config.seed, visit.instruction.round_number
-        )
+        return cls(digest_of(state), unsent_digest(visit), records, asked, settings, seed, round_number)
 
     @property
     def digest(self) -> bytes:
         """SHA-256 of all that was asked: 32 bytes."""
-        return _digest(self.state, self.unsent, self.records, self.settings, self.seed, self.round_number)
+        return _digest(self.state, self.unsent, self.records, self.asked, self.seed, self.round_number)
 
     def of_numbers(self, *, drawn: bool) -> bytes:
         """Return the SHA-256 of all that the node's numbers depend on, 32 bytes.
@@ -82,6 +83,10 @@ class WholeQuestion:
         records = {key: text for key, text in self.records.items() if key != wire.METRICS}
         draws = (self.seed, self.round_number) if drawn else ()
         return _digest(self.state, self.unsent, records, settings, *draws)
+
+
+def _flat(config: RunConfig) -> dict[str, Any]:
+    return {name: each for name, each in to_flower(config).items() if not name.startswith(OF_THE_ENGINE)}
 
 
 def _texts_of(visit: Visit) -> Iterator[tuple[str, str]]:

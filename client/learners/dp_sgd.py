@@ -102,7 +102,7 @@ class DPSGD(SGD):
         places = self._places(task)
         for _ in range(self._steps(task)):
             taken = self._taken(task, draws)
-            with _as_they_are(parameters):
+            with _as_they_are([*self.model.module.parameters(), *self.model.module.buffers()]):
                 total = self._sum_over(task, taken, places)
             noisy = self._noisy(total, draws)
             gradient = torch.from_numpy(self._divided(noisy, int(taken.sum())).astype(np.float32))
@@ -194,12 +194,12 @@ class DPSGD(SGD):
 
 
 @contextmanager
-def _as_they_are(parameters: list[Tensor]) -> Iterator[None]:
-    """Put parameters back after the block: nothing but the optimizer writes them, whatever a module does."""
-    before = [each.detach().clone() for each in parameters]
+def _as_they_are(tensors: list[Tensor]) -> Iterator[None]:
+    """Put tensors back after the block: nothing but the optimizer writes any, whatever a module does."""
+    before = [each.detach().clone() for each in tensors]
     yield
     with torch.no_grad():
-        for each, own in zip(parameters, before, strict=True):
+        for each, own in zip(tensors, before, strict=True):
             each.copy_(own)
 
 

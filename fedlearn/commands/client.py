@@ -130,6 +130,11 @@ def client(
         typer.Option(metavar="NAME,...", envvar=f"{VARIABLE}MODELS", rich_help_panel=OWNER,
                      help="Models that may be trained; else fedlearn's private ones."),
     ] = None,
+    declared: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", envvar=f"{VARIABLE}DECLARED", rich_help_panel=OWNER,
+                     help="With --own-data: the .toml file that declares the table; no server names another one."),
+    ] = None,
     hours: Annotated[
         str | None,
         typer.Option(metavar="HH:MM-HH:MM", envvar=f"{VARIABLE}HOURS", rich_help_panel=OWNER,
@@ -161,7 +166,7 @@ def client(
         "largest_epsilon": largest_epsilon, "delta": delta, "epsilon_of_a_run": epsilon_of_a_run,
         "least_records": least_records,
         "most_questions": most_questions, "models": models, "hours": hours, "seeded_noise": seeded_noise or None,
-        "public_sizes": public_sizes or None,
+        "public_sizes": public_sizes or None, "declared": declared,
     }  # fmt: skip
     run(
         ClientOptions(

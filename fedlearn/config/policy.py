@@ -38,6 +38,8 @@ class Policy(Settings):
     """Largest number of questions that are answered. Each answer is kept: cheap questions could fill the disk."""
     hours: Annotated[str, Field(pattern=r"^(([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d)?$")] = ""
     """Hours of the day in which the node works, by its own clock, as ``"20:00-06:00"``; always unless given."""
+    declared: Annotated[str, Field(pattern=r"^(.+\.toml)?$")] = ""
+    """File that declares the owner's table, in the node's data folder. With --own-data no server names another one."""
     models: tuple[str, ...] = ()
     """Names of the models that may be trained; all private models of fedlearn unless given."""
 

@@ -22,6 +22,7 @@ from fedlearn.data.base import Examples
 BLOCK = 1 << 16  # rows whose canonical bytes are made at once
 
 _nothing_held_out = ContextVar("nothing held out", default=False)
+_each_by_itself = ContextVar("each by itself", default=False)
 
 
 def drawn(examples: Examples, *, seed: int, purpose: str) -> NDArray[np.float64]:
@@ -59,6 +60,21 @@ def nothing_held_out() -> Iterator[None]:
         yield
     finally:
         _nothing_held_out.reset(before)
+
+
+@contextmanager
+def each_by_itself() -> Iterator[None]:
+    """Let each record draw its part by itself where a reader holds rows out, as long as the block lasts."""
+    before = _each_by_itself.set(True)
+    try:
+        yield
+    finally:
+        _each_by_itself.reset(before)
+
+
+def draws_by_itself() -> bool:
+    """Return whether each record draws its part by itself, as within `each_by_itself`."""
+    return _each_by_itself.get()
 
 
 def share_held_out(share: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +15,7 @@ from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.config.tables.learning import ModelSettings
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.drawing import each_by_itself
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
@@ -36,7 +38,9 @@ TAKE_ROWS_AS_THEY_ARE = ("linear", "mlp")
 
 def dataset_of(config: RunConfig) -> Dataset:
     """Return the run's data set; nothing that only the model needs is imported."""
-    return load_dataset(_asked_for(config), config.data.dir, options=config.data.options)
+    is_private = model_spec(config.model.name).is_private or config.protects_records or config.protects_nodes
+    with each_by_itself() if is_private else nullcontext():
+        return load_dataset(_asked_for(config), config.data.dir, options=config.data.options)
 
 
 def _asked_for(config: RunConfig) -> str:

@@ -142,8 +142,8 @@ def test_what_is_asked_of_all_alike_gives_their_sum(nodes):
 FORGOTTEN = {
     "state": ({"state": ""}, "a dead state to all but one"),
     "limit of work, parcels, the strategy's settings": ({"records": {}}, "another limit of work"),
-    "settings": ({"settings": {}}, "training.lr"),
-    "seed": ({"settings": {}, "seed": 0}, "seed"),
+    "settings": ({"asked": {}}, "training.lr"),
+    "seed": ({"asked": {}, "seed": 0}, "seed"),
 }
 
 
@@ -344,7 +344,7 @@ def hospital(tmp_path_factory):
             'categories = { hiv = ["0", "1"] }\n'
         )
         own = {"ledger": str(folder / f"ledger-{number}"), "data-name": "patients", "largest-epsilon": 1.0}
-        own |= {"models": "statistics", "own-data": True}
+        own |= {"models": "statistics", "own-data": True, "declared": "t.toml" if number else "./t.toml"}
         listed.append(NodeApart(number, data, folder / f"cache-{number}", **owners[number], **own))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDLEARN_DATA", str(folder / "data-0"))
@@ -368,11 +368,19 @@ def test_exact_sums_are_of_all_rows_whatever_the_seed_and_of_one_set_of_nodes(ho
 
 ROWS = {
     "a share of rows held out": {"data__node_test_share": 0.004},
-    "another file": {"data__dataset": "t.csv"},
-    "options of the data": {"data__options": {"target": "age"}},
     "numbers cut at 10": {"gate__max_examples": 10},
     "numbers cut at 11": {"gate__max_examples": 11},
 }
+
+
+NAMED = [{"data__dataset": "t.csv"}, {"data__options": {"target": "age"}}, {"data__dir": "/"}]
+
+
+@pytest.mark.parametrize("settings", NAMED, ids=str)
+def test_no_server_names_the_file_or_the_columns_of_an_exact_sum(hospital, settings):
+    declared = Attempt(of_table(), hospital).outcome()
+    named = Attempt(of_table(), hospital, settings=lambda number, config: changed(config, **settings)).outcome()
+    assert not isinstance(declared, str) and (declared == named).all()
 
 
 @pytest.mark.parametrize("settings", ROWS.values(), ids=ROWS)
@@ -388,7 +396,6 @@ def test_no_server_chooses_or_cuts_the_rows_of_an_exact_sum(hospital, settings):
         ({"model__name": "dp-statistics", "privacy__noise": "seeded"}, "model-not-allowed"),
         ({"client__mods": ["evil:mod"]}, "code-not-allowed"),
         ({"strategy__name": "evil:Strategy"}, "code-not-allowed"),
-        ({"data__dir": "/"}, "not-ready"),
     ],
     ids=str,
 )

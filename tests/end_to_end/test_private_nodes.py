@@ -58,6 +58,21 @@ def test_a_draw_whose_nodes_all_fail_alike_counts_as_any_other(execute, monkeypa
     assert {event["reported"] for event in run.events_of("committed")} == {0, 1}
 
 
+def test_a_draw_of_which_every_node_fails_is_a_round_without_any_node(execute, monkeypatch):
+    """Were nodes drawn anew, those that fail alike would have one that does not in every round."""
+
+    def fails(change, clip):
+        raise MemoryError("out of memory")
+
+    monkeypatch.setattr(client.answer, "clipped", fails)
+    run = execute({**POISSON, "clients": 6, "rounds.cohort": 3, "rounds.max_attempts": 2}, engine="inline")
+    with (run.folder / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert run.committed == 3 and all(row["reported"] == "0" for row in rows)
+    assert not run.events_of("abandoned")
+    assert float(rows[-1]["epsilon"]) == pytest.approx(4.0, rel=1e-3)
+
+
 @pytest.mark.parametrize("settings", [PRIVATE, POISSON, ADAPTIVE], ids=["fixed", "poisson", "adaptive clip"])
 def test_the_same_bytes_on_all_engines_and_after_a_stop(execute, undisturbed, settings):
     reference = undisturbed(settings)

@@ -123,6 +123,16 @@ def own_table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def test_no_hash_of_private_rows_is_stored_where_the_test_rows_are_public(execute, own_table):
+    """By such a hash a cell is found by trying, if all other rows are known."""
+    Path("public.csv").write_text("a,y\nu,no\nv,yes\n")
+    with Path("own.toml").open("a") as file:
+        file.write('test="public.csv"\n')
+    run = execute({**OWN, "privacy.noise": "secure"}, engine="inline")
+    assert run.summary["accuracy"] is not None
+    assert json.loads((run.folder / "checkpoint.json").read_text())["data"] == ""
+
+
 def test_under_noise_that_protects_nothing_exact_of_private_rows_leaves(execute, own_table):
     run = execute({**OWN, "privacy.noise": "secure"}, engine="inline")
     assert not {"classes.json", "best.safetensors"} & {path.name for path in run.folder.iterdir()}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples, Facts
-from fedlearn.data.drawing import share_held_out
+from fedlearn.data.drawing import drawn, draws_by_itself, share_held_out
 from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order, named_columns, numbers_of
 from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import rng_for
@@ -216,6 +216,9 @@ class Declared:
             raise self.wrong(f"test_share = {test_share}: it must lie between 0 and 1, or give X_test")
         if not share_held_out(test_share):
             return examples, examples.at(slice(0, 0))
+        if draws_by_itself():
+            is_test = drawn(examples, seed=SPLIT_SEED, purpose="test split") < test_share
+            return examples.at(np.flatnonzero(~is_test)), examples.at(np.flatnonzero(is_test))
         if len(examples) < 2:
             raise self.wrong("one example cannot be split into training and test: give X_test")
         order = rng_for(SPLIT_SEED, purpose="test split").permutation(len(examples))

@@ -22,7 +22,7 @@ from fedlearn.words.errors import SettingError
 OVER_A_BATCH = nn.modules.batchnorm._NormBase  # with statistics that a training step changes
 INSTEAD = "take a norm over one example, as GroupNorm or LayerNorm"
 TOLERANCE = 1e-4  # relative: rounding, as the place in a batch may change the last bits
-LARGER = 1000.0  # times the parameters: what is written beyond some size only is written then
+LARGER = 10_000.0  # times the parameters: what is written beyond some size only is written then
 
 
 def check_apart(model: TorchModel, name: str, *, count: int = 2) -> None:

@@ -123,7 +123,11 @@ def _contexts(settings: dict[str, Any], clients: int, folder: Path) -> Iterator[
             yield context_of(FIRST_NODE_ID + partition, b"", num_nodes=clients, settings=settings)
         return
     ours: Mapping[str, Any] = {"partition-id": 0, "num-partitions": 1, "own-data": True, "data-name": "table"}
-    ours = {**ours, "ledger": str(folder / "ledger"), **Policy(largest_epsilon=100.0).as_node_config()}
+    ours = {
+        **ours,
+        "ledger": str(folder / "ledger"),
+        **Policy(largest_epsilon=100.0, declared="table.toml").as_node_config(),
+    }
     yield Context(flower.RUN_ID, FIRST_NODE_ID, dict(ours), RecordDict(), settings)
 
 

@@ -173,15 +173,17 @@ def test_a_server_cannot_have_one_ledger_pay_for_the_data_of_another(hospital, t
     assert hospital.ready(data__dataset="elsewhere.toml") == "data-not-allowed"
 
 
-def test_a_table_in_the_nodes_data_folder_is_its_own(hospital, tmp_path, monkeypatch):
+def test_a_table_that_the_owner_declares_is_trained_on_whatever_file_a_server_names(tmp_path, monkeypatch):
+    hospital = Hospital(tmp_path, declared="t.toml")
     rows = [f"{age},{age % 7}" for age in range(90)]
     (tmp_path / "t.csv").write_text("\n".join(["age,stay", *rows]))
     (tmp_path / "t.toml").write_text(
         'data = "t.csv"\ntarget = "stay"\ntarget_bounds = [0, 9]\nbounds = {age = [0, 99]}\n'
     )
     monkeypatch.setenv("FEDLEARN_DATA", str(tmp_path))
-    for name in ("t.toml", str(tmp_path / "t.toml")):
+    for name in ("t.toml", str(tmp_path / "t.toml"), "elsewhere.csv", "diabetes"):
         assert hospital.ready(data__dataset=name) == ""
+    assert Hospital(tmp_path).ready(data__dataset="t.toml") == "data-not-allowed"
 
 
 REGISTERED = {table.setting for table in TABLES.values()} - {"--log"}

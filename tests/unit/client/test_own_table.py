@@ -37,7 +37,13 @@ def settings(dataset, **changes):
 
 
 def context(folder, dataset, **changes):
-    about = {"ledger": str(folder / "ledger"), "data-name": dataset, "own-data": True, "largest-epsilon": 9.0}
+    about = {
+        "ledger": str(folder / "ledger"),
+        "data-name": dataset,
+        "own-data": True,
+        "largest-epsilon": 9.0,
+        "declared": dataset,
+    }
     return Context(1, 5, {"partition-id": 3, **about}, RecordDict(), settings(dataset, **changes))
 
 
@@ -112,3 +118,28 @@ def test_a_file_that_is_not_there_is_said_by_a_word(table, tmp_path, end, caplog
     (tmp_path / dataset).with_suffix(end).unlink()
     assert ready(tmp_path, dataset) == "not-ready"
     assert "data-unreadable: " in caplog.text
+
+
+ASKED = [
+    '{"target": "b", "classes": 98}',  # loads if no cell of b is above 97: seven such questions find the largest
+    '{"target": "y", "classes": ["no", "yes"]}',
+    '{"target": "a", "classes": ["u", "v"]}',
+]
+
+
+@pytest.mark.parametrize("owner", [{}, {"declared": "mine"}], ids=["nothing declared", "declared"])
+@pytest.mark.parametrize("options", ["", *ASKED])
+def test_a_server_that_names_file_and_options_hears_the_same_of_all_rows(table, tmp_path, owner, options):
+    """A ready query costs nothing, so whether a file can be loaded by a server's options must not show."""
+    words = set()
+    for name, more in (("first", []), ("second", ["w,98,maybe", "u,HIV+,no"])):
+        dataset = table(name, [*ROWS, *more])
+        asked = {"data__dataset": f"{dataset[:-5]}.csv", "data__options": options}
+        network = {"model__name": "mlp", "privacy__protects": "records", "privacy__epsilon": 1.0}
+        network |= {"privacy__delta": 1e-6, "privacy__records": 100, "training__learner": "dp-sgd", **asked}
+        there = context(tmp_path, dataset, **network)
+        there.node_config["delta"] = 1e-6
+        there.node_config["declared"] = dataset if owner else ""
+        query = wire.ready_query(5, round_number=1, attempt=1, ttl=60.0)
+        words.add(wire.read_ready_answer(load_client_app()(flower.with_id(query), there))[1])
+    assert words == ({""} if owner else {"not-ready"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -267,9 +269,50 @@ def test_a_module_that_mixes_large_batches_is_refused_where_batches_are_large() 
         check_apart(model, "mine", count=13)
 
 
+class Noting(nn.Module):
+    """Writes into a parameter what it has seen, as an embedding with a bound on its rows does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last, self.seen = nn.Linear(6, 3), nn.Parameter(torch.zeros(6), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.seen.mul_(0.9).add_(x.detach().mean(0), alpha=0.1)
+        return cast(Tensor, self.last(x))
+
+
+class Crowded(nn.Module):
+    """Mixes examples in batches of more than four alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.last(x - x.mean(0) if len(x) > 4 else x))
+
+
+@pytest.mark.parametrize("most", [0.5, 50.0])  # the second bound is passed after some steps alone
+def test_an_embedding_that_shortens_the_rows_of_tokens_it_has_seen_is_refused(most: float) -> None:
+    bounded = nn.Sequential(nn.Embedding(11, 6, max_norm=most), nn.Flatten(), nn.Linear(42, 5))
+    model = TorchModel(lambda: bounded, DataSpec("texts", (7,), "int32", classes=5, vocabulary=11))
+    before = {name: each.clone() for name, each in bounded.state_dict().items()}
+    with pytest.raises(SettingError, match=r"its parameter '0.weight' keeps something of the examples"):
+        check_apart(model, "mine")
+    assert all(torch.equal(each, before[name]) for name, each in bounded.state_dict().items())
+
+
+def test_a_module_that_mixes_large_batches_alone_is_refused_where_training_has_such() -> None:
+    check_apart(model_of(Crowded()), "mine")
+    with pytest.raises(SettingError, match="its layer 'last'"):
+        check_apart(model_of(Crowded()), "mine", count=16)
+
+
 @pytest.mark.parametrize(
     ("module", "words"),
     [
+        (Noting(), "its parameter 'seen' keeps something of the examples"),
         (nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)), r"its layer '1' \(BatchNorm1d\) mixes"),
         (nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8, track_running_stats=False), nn.Linear(8, 3)), "'1'"),
         (Centered(), r"its layer 'last' \(Linear\) makes of one example what depends on another"),
