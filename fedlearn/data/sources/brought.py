@@ -18,7 +18,7 @@ from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.as_arrays import array_of, columns_of
 from fedlearn.data.sources.by_node import common_classes, joined, with_held_out
-from fedlearn.data.sources.chosen import TESTS, TRAIN, UNUSED, chosen_columns, chosen_parts, many_classes
+from fedlearn.data.sources.chosen import TESTS, TRAIN, UNUSED, chosen_columns, chosen_parts, labeled_parts, many_classes
 from fedlearn.data.sources.columns import frame_arrays
 from fedlearn.data.sources.forms import (
     described,
@@ -147,8 +147,10 @@ def _of_named(data: Any, name: str) -> Brought:
 def _of_hf(data: Any, name: str, target: str = "") -> Brought:
     parts = data if isinstance(data, Mapping) else {TRAIN: data}
     check_lengths(parts, name)
+    parts, unlabeled = labeled_parts(parts, name, target)
     train, test, said = chosen_parts(parts, name)
     inputs, learned, guessed = chosen_columns(train, name, target)
+    said = (*unlabeled, *said)
     return Brought(name, hf_arrays(train, test, name=name, inputs=inputs, target=learned), (*said, *guessed))
 
 

@@ -14,7 +14,8 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import check_download, one_line
 from fedlearn.data.reading import UNPACKED, one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
-from fedlearn.data.sources.declared import TEST_SHARE
+from fedlearn.data.sources.as_arrays import first_masked
+from fedlearn.data.sources.declared import TEST_SHARE, Channels
 from fedlearn.data.sources.images import Size, decoded
 from fedlearn.words.errors import DataNotFound, UsageError
 
@@ -33,6 +34,7 @@ def from_torch(
     groups_test: ArrayLike | None = None,
     name: str = "torch",
     size: Size | None = None,
+    channels: Channels | None = None,
     **others: Any,
 ) -> Dataset:
     """Return a torch data set, or any other pairs of an input and a target, as a data set.
@@ -42,27 +44,35 @@ def from_torch(
     train, test
         Any object with a length and an index, as `torch.utils.data.Dataset`; or one that yields pairs, as
         `torch.utils.data.IterableDataset`. Each entry is read once, now, so random transforms are frozen (a node
-        augments anew with ``data.augment``). Inputs are Pillow images, or tensors and arrays of one shape; the channels
-        of tensors (channels, height, width) are moved to the last axis, those of targets that are images, too.
+        augments anew with ``data.augment``). Inputs are Pillow images, or tensors and arrays of one shape; tensors
+        are (channels, height, width), stored with their channels last and given to modules as they were.
     length
         How many pairs are taken of `train`; needed where it neither ends nor has a length.
     groups, groups_test, name
         As in `from_arrays`.
     size
         (height, width) to which Pillow images are scaled.
+    channels
+        "first" or "last", where the channels of inputs stand; unless given, first in tensors, last in arrays.
     others
         Other keywords of `from_arrays`.
     """
-    given = torch_arrays(train, test, name=name, size=size, length=length)
+    given = torch_arrays(train, test, name=name, size=size, length=length, channels=channels)
     return from_arrays(**{**given, "groups": groups, "groups_test": groups_test, "name": name, **others})
 
 
 def torch_arrays(
-    train: Any, test: Any = None, *, name: str, size: Size | None = None, length: int | None = None
+    train: Any,
+    test: Any = None,
+    *,
+    name: str,
+    size: Size | None = None,
+    length: int | None = None,
+    channels: Channels | None = None,
 ) -> dict[str, Any]:
     """Return X, y, X_test, y_test and classes, keywords of `from_arrays`, of what `from_torch` takes."""
-    X, y = _read(train, size, length)
-    X_test, y_test = (None, None) if test is None else _read(test, size, None)
+    X, y = _read(train, size, length, channels)
+    X_test, y_test = (None, None) if test is None else _read(test, size, None, channels)
     names = _names(train) if y.dtype.kind in "iu" else None
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names(test), names, name)
@@ -208,13 +218,21 @@ def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str |
     return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups])
 
 
-def _read(data: Any, size: Size | None, length: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read(
+    data: Any, size: Size | None, length: int | None, channels: Channels | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
     pairs = _pairs(data, length)
     if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
         raise UsageError(f"from_torch: each entry must be a pair of an input and a target{_no_pair(pairs)}")
     X = _stacked([pair[0] for pair in pairs], "from_torch", size)
     y = np.array([np.asarray(pair[1]) for pair in pairs])
-    if hasattr(pairs[0][0], "detach") and X.ndim == 4 and X.shape[1] <= MOST_CHANNELS:
+    is_first = hasattr(pairs[0][0], "detach") if channels is None else channels == "first"
+    if is_first and X.ndim == 4:
+        if channels is None and X.shape[1] > MOST_CHANNELS and X.shape[-1] in (1, 3, 4):
+            raise UsageError(
+                f"from_torch: tensors of shape {X.shape[1:]} may have their channels first or last: say "
+                "from_torch(data, channels='last') or channels='first'"
+            )
         X = np.moveaxis(X, 1, -1)
     if hasattr(pairs[0][1], "detach") and X.ndim == y.ndim == 4:
         y = np.moveaxis(y, 1, -1)
@@ -269,8 +287,20 @@ def _stacked(values: list[Any], where: str, size: Size | None) -> NDArray[Any]:
 
     if isinstance(values[0], Image.Image):
         return decoded(values, [f"{where}, example {row}" for row in range(len(values))], size)
+    if _has_parts(values[0]):
+        raise UsageError(
+            f"{where}: each input has {len(values[0])} parts, and a module gets one tensor: let the data set join "
+            "them, or return one of them"
+        )
+    if (row := first_masked(values)) is not None:
+        raise UsageError(f"{where}, example {row}: it has a masked value, which is missing: fill it or leave it out")
     arrays = [np.asarray(value) for value in values]
     for row, array in enumerate(arrays):
         if array.shape != arrays[0].shape:
             raise UsageError(f"{where}, example {row}: its shape is {array.shape}, that of the first {arrays[0].shape}")
     return np.stack(arrays)
+
+
+def _has_parts(value: Any) -> bool:
+    """Return whether an input is several arrays, such as the tokens of a text and their mask."""
+    return isinstance(value, tuple | list) and len(value) > 1 and all(getattr(part, "ndim", 0) for part in value)
