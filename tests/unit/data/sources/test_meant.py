@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import TensorDataset
 
-from fedlearn.data import from_any, from_arrays, from_frame, from_table, from_torch
+from fedlearn.data import from_any, from_arrays, from_folder, from_frame, from_table, from_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.words.errors import UsageError
 
@@ -114,3 +115,38 @@ def test_label_1_is_the_class_named_1_by_every_door(tmp_path):
 def test_name_in_two_unicode_forms_is_one_class():
     y = [normalize(form, "café") for form in ("NFC", "NFD")] * 8 + ["bar"] * 4
     assert from_any((RNG.random((20, 2)), y)).class_names == ("bar", normalize("NFC", "café"))
+
+
+def upright_and_turned(folder):
+    """Write one picture per class, whose EXIF data say that the camera was held on its side."""
+    pixels = RNG.integers(0, 256, (6, 4, 3), dtype=np.uint8)
+    for k in range(8):
+        exif = Image.Exif()
+        exif[0x0112] = 6  # turned by a quarter
+        (folder / "ab"[k % 2]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(folder / "ab"[k % 2] / f"{k}.png", exif=exif)
+    return np.rot90(pixels, -1)
+
+
+def test_photo_is_upright_by_every_door(tmp_path):
+    right = upright_and_turned(tmp_path / "photos")
+    files = sorted((tmp_path / "photos").rglob("*.png"))
+    frame = pd.DataFrame({"image": [path.read_bytes() for path in files], "label": [p.parent.name for p in files]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    rows = datasets.Dataset.from_dict({"image": [str(path) for path in files], "label": [0, 1] * 4})
+    doors = [
+        from_folder(tmp_path / "photos"), from_table(tmp_path / "a.parquet", target="label"),
+        from_frame(frame, target="label"), from_any(rows.cast_column("image", datasets.Image())),
+        from_any([(Image.open(path), k % 2) for k, path in enumerate(files)]),
+    ]  # fmt: skip
+    assert all(np.array_equal(door.train.inputs[0], right) for door in doors)
+
+
+@pytest.mark.parametrize("ending", ["tif", "gif"])
+def test_frames_are_not_cut(tmp_path, ending):
+    frames = [Image.fromarray(np.full((4, 4), shade, np.uint8)) for shade in (10, 120, 240)]
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        frames[0].save(tmp_path / name / f"1.{ending}", save_all=True, append_images=frames[1:])
+    with pytest.raises(UsageError, match=rf"1.{ending}: 3 frames"):
+        from_folder(tmp_path)
