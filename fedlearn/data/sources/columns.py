@@ -19,7 +19,7 @@ from fedlearn.data.sources.as_arrays import named_columns
 from fedlearn.data.sources.column_values import FRAME, Columns, labels_of, values_of
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import Size
-from fedlearn.data.sources.table_files import ENDINGS, Dialect, names_in, place_of, read_table
+from fedlearn.data.sources.table_files import ENDINGS, Dialect, names_in, place_of, read_table, with_codes
 from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.words.errors import DataNotFound, UsageError
 
@@ -90,11 +90,13 @@ def from_table(
 
     def make() -> Arrays:
         declared = Declared(str(path), classes=classes)
-        table = _of_file(path, dialect, chosen.wanted(path, dialect))
+        table = _of_file(path, dialect, chosen.wanted(path, dialect), chosen.special)
         names = chosen.names_in(table)
         held_out: Given = (None, None, None)
         if test_path is not None:
-            held_out = _by_name(chosen.taken(_of_file(test_path, dialect, chosen.special | {*names}), names), classes)
+            held_out = _by_name(
+                chosen.taken(_of_file(test_path, dialect, chosen.special | {*names}, chosen.special), names), classes
+            )
         rows = _by_name(chosen.taken(table, names), classes)
         train, test_rows, facts = declared.checked(rows, held_out, test_share=test_share)
         index = table.index if table.index not in names and not chosen.inputs else None
@@ -259,10 +261,11 @@ class _Chosen:
         return X, y.astype(np.float64) if self.regression else y, groups
 
 
-def _of_file(path: Path, dialect: Dialect, wanted: Collection[str] | None) -> Columns:
-    return Columns.of(
-        str(path), ending_of(path), read_table(path, dialect, wanted), lambda row: place_of(path, row, dialect)
-    )
+def _of_file(path: Path, dialect: Dialect, wanted: Collection[str] | None, labels: Collection[str]) -> Columns:
+    table = read_table(path, dialect, wanted)
+    if ending_of(path) != ".parquet":
+        table = with_codes(path, table, dialect, labels)
+    return Columns.of(str(path), ending_of(path), table, lambda row: place_of(path, row, dialect))
 
 
 def _dense(frame: Any) -> Any:

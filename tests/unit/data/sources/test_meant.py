@@ -150,3 +150,12 @@ def test_frames_are_not_cut(tmp_path, ending):
         frames[0].save(tmp_path / name / f"1.{ending}", save_all=True, append_images=frames[1:])
     with pytest.raises(UsageError, match=rf"1.{ending}: 3 frames"):
         from_folder(tmp_path)
+
+
+def test_01_is_not_1_by_any_door(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(20) / 4, "k": ["01", "1", "02", "2"] * 5})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    tables = [from_table(tmp_path / name, target="k") for name in ("a.csv", "a.parquet")]
+    doors = [*tables, from_frame(frame, target="k")]
+    assert {door.class_names for door in doors} == {("01", "02", "1", "2")}
