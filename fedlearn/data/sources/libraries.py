@@ -91,6 +91,7 @@ def from_hf(
     config: str | None = None,
     name: str = "",
     size: Size | None = None,
+    channels: Channels | None = None,
     classes: int | tuple[str, ...] | None = None,
     test_share: float = TEST_SHARE,
 ) -> Dataset:
@@ -110,6 +111,8 @@ def from_hf(
         Name in messages and results; unless given, the name on the Hub.
     size
         (height, width) to which pictures are scaled.
+    channels
+        As in `from_torch`, for tensors that a transform returns.
     classes, test_share
         As in `from_arrays`.
 
@@ -129,8 +132,9 @@ def from_hf(
         raise UsageError(f"data set {called!r}: it has no part {split!r}; it has {', '.join(parts)}")
     columns = [inputs] if isinstance(inputs, str) else list(inputs)
     found = hf_arrays(
-        parts[split], parts.get(test_split), name=called, inputs=columns, target=target, groups=groups, size=size
-    )
+        parts[split], parts.get(test_split), name=called, inputs=columns, target=target, groups=groups, size=size,
+        channels=channels,
+    )  # fmt: skip
     return from_arrays(**{**found, "classes": classes or found["classes"]}, name=called, test_share=test_share)
 
 
@@ -143,10 +147,13 @@ def hf_arrays(
     target: str,
     groups: str | None = None,
     size: Size | None = None,
+    channels: Channels | None = None,
 ) -> dict[str, Any]:
     """Return X, y, groups, those of the test part, and classes, keywords of `from_arrays`, of parts of `datasets`."""
-    X, y, owners = _columns(train, name, inputs, target, groups, size)
-    X_test, y_test, owners_test = (None,) * 3 if test is None else _columns(test, name, inputs, target, groups, size)
+    X, y, owners = _columns(train, name, inputs, target, groups, size, channels)
+    X_test, y_test, owners_test = (
+        (None,) * 3 if test is None else _columns(test, name, inputs, target, groups, size, channels)
+    )
     names = _names_of(train, target)
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names_of(test, target), names, name)
@@ -207,15 +214,35 @@ def _loaded(name: str, config: str | None) -> Any:
         raise DataNotFound(f"{name!r} could not be loaded from the Hugging Face Hub: {one_line(error)}") from error
 
 
-def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str | None, size: Size | None) -> Any:
+def _columns(
+    part: Any,
+    name: str,
+    inputs: list[str],
+    target: str,
+    groups: str | None,
+    size: Size | None,
+    channels: Channels | None,
+) -> Any:
     wanted = [*inputs, target, *([groups] if groups else [])]
     if absent := [column for column in wanted if column not in part.column_names]:
         raise UsageError(f"data set {name!r}: it has no column {absent[0]!r}; it has {', '.join(part.column_names)}")
     if isinstance(getattr(part, "format", None), dict) and part.format["type"] in TENSORS:
         part = part.with_format(None)  # the same values, and pictures as such
-    columns = [_stacked(list(part[column]), f"{name!r}, column {column!r}", size) for column in inputs]
+    columns = [input_column(part, column, name, size, channels) for column in inputs]
     X = columns[0] if len(columns) == 1 else np.column_stack(columns)
     return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups])
+
+
+def input_column(
+    part: Any, column: str, name: str, size: Size | None = None, channels: Channels | None = None
+) -> NDArray[Any]:
+    """Return a column of the library `datasets` as one array."""
+    try:
+        values = list(part[column])
+    except KeyError as error:
+        known = f"give (data.map(...), 'COLUMN') in place of with_transform, or leave column {column!r} in place"
+        raise UsageError(f"data set {name!r}: its transform takes column {column!r} away: {known}") from error
+    return _channels_last(_stacked(values, f"{name!r}, column {column!r}", size), values[0], channels, "from_hf")
 
 
 def _read(
@@ -226,17 +253,23 @@ def _read(
         raise UsageError(f"from_torch: each entry must be a pair of an input and a target{_no_pair(pairs)}")
     X = _stacked([pair[0] for pair in pairs], "from_torch", size)
     y = np.array([np.asarray(pair[1]) for pair in pairs])
-    is_first = hasattr(pairs[0][0], "detach") if channels is None else channels == "first"
-    if is_first and X.ndim == 4:
-        if channels is None and X.shape[1] > MOST_CHANNELS and X.shape[-1] in (1, 3, 4):
-            raise UsageError(
-                f"from_torch: tensors of shape {X.shape[1:]} may have their channels first or last: say "
-                "from_torch(data, channels='last') or channels='first'"
-            )
-        X = np.moveaxis(X, 1, -1)
+    X = _channels_last(X, pairs[0][0], channels, "from_torch")
     if hasattr(pairs[0][1], "detach") and X.ndim == y.ndim == 4:
         y = np.moveaxis(y, 1, -1)
     return X, y
+
+
+def _channels_last(X: NDArray[Any], first: Any, channels: Channels | None, how: str) -> NDArray[Any]:
+    """Return pictures with their channels last; unless given, they stand first in tensors, and last in arrays."""
+    is_first = hasattr(first, "detach") if channels is None else channels == "first"
+    if not is_first or X.ndim != 4:
+        return X
+    if channels is None and X.shape[1] > MOST_CHANNELS and X.shape[-1] in (1, 3, 4):
+        raise UsageError(
+            f"{how}: tensors of shape {X.shape[1:]} may have their channels first or last: say "
+            f"{how}(data, channels='last') or channels='first'"
+        )
+    return np.moveaxis(X, 1, -1)
 
 
 def _pairs(data: Any, length: int | None) -> list[Any]:

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch.utils.data import TensorDataset
 
-from fedlearn.data import from_any, from_arrays, from_folder, from_frame, from_table, from_torch
+from fedlearn.data import from_any, from_arrays, from_folder, from_frame, from_hf, from_table, from_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.words.errors import UsageError
 
@@ -159,3 +159,25 @@ def test_01_is_not_1_by_any_door(tmp_path):
     tables = [from_table(tmp_path / name, target="k") for name in ("a.csv", "a.parquet")]
     doors = [*tables, from_frame(frame, target="k")]
     assert {door.class_names for door in doors} == {("01", "02", "1", "2")}
+
+
+def test_tensors_of_a_transform_reach_the_module_as_they_are():
+    rows = datasets.Dataset.from_dict({"image": [[k] for k in range(20)], "label": list(range(2)) * 10})
+    tensors = torch.from_numpy(RNG.normal(size=(20, 3, 6, 5)).astype(np.float32))
+
+    def fixed(batch):
+        return {**batch, "image": [tensors[k] for [k] in batch["image"]]}
+
+    def drawn(batch):
+        return {**batch, "image": [tensors[k] + torch.rand(1) for [k] in batch["image"]]}
+
+    def away(batch):
+        return {"pixels": batch["image"], "label": batch["label"]}
+
+    data = from_any(rows.with_transform(fixed))
+    assert any(torch.equal(inputs_of(data.spec)(data.train.inputs[:1].copy())[0], each) for each in tensors)
+    assert from_hf(rows.with_transform(fixed), channels="first").spec == from_hf(rows.with_transform(fixed)).spec
+    assert "each was read once" in from_any(rows.with_transform(drawn)).notice
+    assert "each was read once" not in data.notice
+    with pytest.raises(UsageError, match=r"its transform takes column 'image' away: give \(data.map"):
+        from_any(rows.with_transform(away))
