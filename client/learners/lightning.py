@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from client.learners.base import LocalFit, LocalTask
-from client.learners.optimizers import Update
+from client.learners.optimizers import COMPUTES_AGAIN, Update, computes_again
 from client.learners.sgd import SGD
 from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples
@@ -153,6 +153,8 @@ class Lightning(SGD):
         if len(optimizers) > 1 or len(schedulers) > 1:
             several = f"{OPTIMIZERS} returns {len(optimizers)} optimizers and {len(schedulers)} schedulers"
             raise self._refused(f"{several}: return one of each, or write a training.learner")
+        if computes_again(optimizers[0]):
+            raise self._refused(f"{type(optimizers[0]).__name__}: {COMPUTES_AGAIN}")
         found = Configured(optimizers[0])
         for each in schedulers:
             about = each if isinstance(each, Mapping) else {"scheduler": each}

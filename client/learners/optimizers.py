@@ -47,6 +47,9 @@ def sgd(parameters: list[Tensor], *, lr: float, momentum: float) -> Update:
     return update
 
 
+COMPUTES_AGAIN = "its steps compute the loss several times (closure): take one that steps by a gradient, such as Adam"
+
+
 class Optimizer:
     """The optimizer of ``training.optimizer``, with its own options.
 
@@ -70,6 +73,8 @@ class Optimizer:
         self._kind = OPTIMIZERS.load(training.optimizer)
         if not (isinstance(self._kind, type) and issubclass(self._kind, torch.optim.Optimizer)):
             raise SettingError("training.optimizer", training.optimizer, "it is no torch.optim.Optimizer")
+        if computes_again(self._kind):
+            raise SettingError("training.optimizer", training.optimizer, COMPUTES_AGAIN)
         self._options = options_for(self._kind, options, setting="training.options", reserved=RESERVED)
         if "weight_decay" in inspect.signature(self._kind).parameters:
             self._options["weight_decay"] = training.weight_decay
@@ -90,3 +95,13 @@ class Optimizer:
             optimizer.step()
 
         return update
+
+
+def computes_again(kind: Any) -> bool:
+    """Return whether a step of an optimizer needs a function that computes the loss again, as that of LBFGS.
+
+    >>> computes_again(torch.optim.LBFGS), computes_again(torch.optim.Adam)
+    (True, False)
+    """
+    closure = inspect.signature(kind.step).parameters.get("closure")
+    return closure is not None and closure.default is inspect.Parameter.empty

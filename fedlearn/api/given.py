@@ -12,7 +12,14 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError, UsageError
 
-IN_PYTHON = ("training.learner", "model.loss", "training.optimizer", "evaluation.scores", "model.initial")
+IN_PYTHON = (
+    "training.learner",
+    "model.loss",
+    "training.optimizer",
+    "training.lr_schedule",
+    "evaluation.scores",
+    "model.initial",
+)
 KEYWORDS = {
     **{flag.parameter: setting for setting, flag in flags().items()},
     **{setting.rpartition(".")[2]: setting for setting in IN_PYTHON},
@@ -68,7 +75,8 @@ def as_value(name: str, value: object) -> Any:
         return dict(value)
     if isinstance(value, list | tuple):
         parts = [as_value(name, part) for part in value]
-        return parts if any(isinstance(part, dict) for part in parts) else ",".join(map(str, parts))
+        is_whole = "options." in name or any(isinstance(part, dict) for part in parts)  # an option may be a list
+        return parts if is_whole else ",".join(map(str, parts))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy
         return value.item()
     try:

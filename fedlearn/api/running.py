@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,10 @@ from fedlearn.api.guest import guest
 from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, run_settings
+from fedlearn.config import RunConfig
 from fedlearn.engine.embedded.forkserver import begin_early
 from fedlearn.runs.names import CHECKPOINT
+from fedlearn.words.errors import printable
 
 
 def run(
@@ -86,6 +89,8 @@ def run(
             begin_early()  # the usual engine's: its process imports while we do
         given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
         config = run_settings(given, None, folder)
+        if progress:
+            _say_what_is_unread(given, config)
         with _python_says_how_to_go_on(Path(config.out)):
             from fedlearn.commands.once import run_once
 
@@ -97,6 +102,13 @@ def run(
                 show=shown if progress else None,
             )
     return Run(Path(config.out))
+
+
+def _say_what_is_unread(given: Mapping[str, Any], config: RunConfig) -> None:
+    from fedlearn.commands.unread import unread
+
+    for line in unread(given, config):
+        print(f"note: {printable(line)}", file=sys.stderr)
 
 
 @contextmanager

@@ -90,6 +90,17 @@ def named_logits(outputs: Any) -> Any:
     return logits_of(outputs) if has_logits and not isinstance(outputs, Tensor) else outputs
 
 
+def with_logits(outputs: Any, logits: Tensor) -> Any:
+    """Return outputs with other logits, where `logits_of` finds them.
+
+    >>> with_logits({"logits": 1, "hidden": 2}, 3), with_logits((1, 4), 3), with_logits(5, 3)
+    ({'logits': 3, 'hidden': 2}, (3, 4), 3)
+    """
+    if isinstance(outputs, Mapping):
+        return {**outputs, "logits" if "logits" in outputs else "out": logits}
+    return (logits, *outputs[1:]) if isinstance(outputs, tuple | list) else logits
+
+
 def wrong_shape(outputs: Tensor, targets: Tensor, wanted: Shape) -> str:
     """Return the line that refuses outputs: it names their shape, the shape that they should have, and the targets'."""
     found = f"its outputs have shape {tuple(outputs.shape)}, which should be {tuple(wanted)}"

@@ -35,10 +35,15 @@ class Evaluation:
         Metric -> value of the whole set, which no addition gives; NaN where it is not defined.
     outputs
         Outputs of each part, where scores need those of the whole set (`Scored`).
+    weights
+        Metric -> what its sum is divided by, where that is not `count`: targets that a loss ignores weigh nothing.
 
     >>> parts = Evaluation({"accuracy": 3}, 4) + Evaluation({"accuracy": 2}, 6)
     >>> parts.means
     {'accuracy': 0.5}
+    >>> half = Evaluation({"loss": 3.0}, 4, weights={"loss": 2.0})
+    >>> (half + Evaluation({"loss": 0.0}, 4, weights={"loss": 0.0})).means
+    {'loss': 1.5}
     """
 
     sums: Mapping[str, float]
@@ -46,6 +51,7 @@ class Evaluation:
     confusion: NDArray[np.int64] | None = field(default=None, compare=False)
     scores: Mapping[str, float] = field(default_factory=dict)
     outputs: tuple[bytes, ...] = field(default=(), compare=False)
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Evaluation) -> Evaluation:
         """Return the evaluation of both sets of examples, without scores."""
@@ -53,13 +59,20 @@ class Evaluation:
         sums = {name: self.sums.get(name, 0) + other.sums.get(name, 0) for name in names}
         mine, others = self.confusion, other.confusion
         both = mine + others if mine is not None and others is not None else mine if others is None else others
-        return Evaluation(sums, self.count + other.count, both, outputs=(*self.outputs, *other.outputs))
+        weights = {name: self._weight(name) + other._weight(name) for name in {**self.weights, **other.weights}}
+        return Evaluation(
+            sums, self.count + other.count, both, outputs=(*self.outputs, *other.outputs), weights=weights
+        )
 
     @property
     def means(self) -> dict[str, float]:
-        """Mean of each metric over the examples, and the scores that are defined."""
+        """Mean of each metric over the targets that count in it, if any does, and the scores that are defined."""
         scores = {name: value for name, value in self.scores.items() if isfinite(value)}
-        return {**{name: total / self.count for name, total in self.sums.items()}, **scores}
+        weighed = ((name, total, self._weight(name)) for name, total in self.sums.items())
+        return {**{name: total / weight for name, total, weight in weighed if weight}, **scores}
+
+    def _weight(self, name: str) -> float:
+        return self.weights.get(name, self.count)
 
 
 NOTHING = Evaluation({}, 0)

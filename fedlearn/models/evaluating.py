@@ -138,10 +138,10 @@ def evaluate(model: Evaluating, state: State, examples: Examples) -> Evaluation:
                 outputs = outputs.cpu()
             else:
                 targets = targets.to(model.device)
-            measured = objective.measure(outputs, targets)
+            measured, weights = objective.evaluated(outputs, targets)
             if has_nan(outputs):
                 measured = dict.fromkeys(measured, math.nan)  # outputs with NaN count neither as right nor as wrong
-            total += Evaluation(measured, len(targets), objective.confusion(outputs, targets))
+            total += Evaluation(measured, len(targets), objective.confusion(outputs, targets), weights=weights)
             if gathered is not None:
                 gathered.add(outputs, len(targets))
     return total if gathered is None or not len(examples) else replace(total, outputs=(packed(gathered.batches),))

@@ -5,7 +5,7 @@ A note changes no result: the run goes on as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from math import isclose
 
@@ -15,9 +15,10 @@ from torch import Tensor
 
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.axes import class_axes, logits_of, named_logits
+from fedlearn.models.base import Evaluation
 from fedlearn.models.buffers import own_buffers
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, STEP, hook_of, not_called
-from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, is_one_of
+from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, Objective, is_one_of
 from fedlearn.models.parts import listed
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.words.metric import ACCURACY
@@ -204,7 +205,7 @@ def _no_sums(model: TorchModel, examples: Examples, outputs: object) -> Iterator
     for draw in (torch.rand, torch.randn):
         with suppress(Exception), torch.inference_mode():
             drawn = draw((len(targets), *outputs.shape[1:]), generator=torch.Generator().manual_seed(1))
-            found |= _unequal(objective.measure, drawn, targets, half)
+            found |= _unequal(objective, drawn, targets, half)
     for name, (whole, halves) in found.items():
         yield (
             f"{name} is no sum over examples: of {len(targets)} at once it is {whole:.4g}, of two halves {halves:.4g} "
@@ -212,10 +213,13 @@ def _no_sums(model: TorchModel, examples: Examples, outputs: object) -> Iterator
         )
 
 
-def _unequal(
-    measure: Callable[[Tensor, Tensor], dict[str, float]], outputs: Tensor, targets: Tensor, half: int
-) -> dict[str, tuple[float, float]]:
-    whole = measure(outputs, targets)
-    one, other = measure(outputs[:half], targets[:half]), measure(outputs[half:], targets[half:])
-    sums = {name: (float(value), float(one[name]) + float(other[name])) for name, value in whole.items()}
-    return {n: (a, b) for n, (a, b) in sums.items() if np.isfinite([a, b]).all() and not isclose(a, b, rel_tol=SAME)}
+def _unequal(objective: Objective, outputs: Tensor, targets: Tensor, half: int) -> dict[str, tuple[float, float]]:
+    """Return each metric of all examples, and of two halves together, where the two differ."""
+    whole, one, other = (
+        Evaluation(sums, part.stop - part.start, weights=weights)
+        for part in (slice(0, len(targets)), slice(0, half), slice(half, len(targets)))
+        for sums, weights in [objective.evaluated(outputs[part], targets[part])]
+    )
+    halves = (one + other).means
+    found = {name: (float(value), float(halves[name])) for name, value in whole.means.items()}
+    return {n: (a, b) for n, (a, b) in found.items() if np.isfinite([a, b]).all() and not isclose(a, b, rel_tol=SAME)}

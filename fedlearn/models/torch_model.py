@@ -32,6 +32,7 @@ from fedlearn.models.inputs import MASK, inputs_of, mask_of, padding_of
 from fedlearn.models.making import Making
 from fedlearn.models.module_state import ModuleState, check_alike, check_memory, check_numbers, fill
 from fedlearn.models.objectives import Classification, Objective, objective_for
+from fedlearn.models.objectives.counted import why_no_mean
 from fedlearn.models.parts import parts_of, whole
 from fedlearn.models.precision import all_but_of_norms, outputs_in
 from fedlearn.models.process import prepare_to_train
@@ -270,7 +271,7 @@ class TorchModel:
         with seeded_globals(self._seed, self.beside.generators):
             self.train()
             outputs = self.outputs(inputs)
-            if why_not := self.objective.why_not(outputs, targets):
+            if why_not := self.objective.why_not(outputs, targets) or why_no_mean(self.objective, outputs, targets):
                 raise ValueError(why_not)
             loss = self.objective.loss(outputs, targets)
             torch.autograd.grad(loss, self.parameters, materialize_grads=True)

@@ -15,6 +15,7 @@ from fedlearn.config.names import marks, setting_names
 from fedlearn.report.numbers import SMALLER, MeanSd
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
+from fedlearn.report.varied import varied_by
 from fedlearn.words.metric import Metric
 from fedlearn.words.metrics import Metrics
 
@@ -64,7 +65,7 @@ class Point:
 
 
 def differing(runs: Sequence[StoredRun]) -> list[str]:
-    """Return the names of the settings that are not the same in all runs; the seed last."""
+    """Return the names of the settings that are not the same in all runs: first what a sweep varies; the seed last."""
     names = dict.fromkeys(chain.from_iterable(run.settings for run in runs))
     alike = all(run.settings.get("training.baseline", NONE) == NONE for run in runs)
     several = [
@@ -72,7 +73,13 @@ def differing(runs: Sequence[StoredRun]) -> list[str]:
         for name in names
         if not name.startswith(NO_DIFFERENCE) and _differs(name, runs if alike else _that_choose(name, runs))
     ]
-    return sorted(several, key=lambda name: name == "seed")
+    place = {name: place for place, name in enumerate(varied_in(runs))}
+    return sorted(several, key=lambda name: (name == "seed", place.get(name, len(place))))
+
+
+def varied_in(runs: Sequence[StoredRun]) -> tuple[str, ...]:
+    """Return the settings that the sweeps of some runs vary, in the order of their axes."""
+    return tuple(dict.fromkeys(chain.from_iterable(varied_by(run.folder) for run in runs)))
 
 
 def _differs(name: str, runs: Sequence[StoredRun]) -> bool:
@@ -102,13 +109,17 @@ def points_of(runs: Sequence[StoredRun]) -> list[Point]:
     repeated = any(len({repr(run.settings.get("seed")) for run in group}) < len(group) for group in groups.values())
     if repeated:  # runs of the same settings and seed are shown one by one
         return [Point(run.name, slot, (run,)) for slot, run in enumerate(runs)]
-    telling = _telling(list(groups.values()), names)
+    varied = set(varied_in(runs))
+    telling = _telling(list(groups.values()), names, first=[name for name in names if name in varied])
     return [Point(_label(group, telling), slot, tuple(group)) for slot, group in enumerate(groups.values())]
 
 
-def _telling(groups: Sequence[Sequence[StoredRun]], names: Sequence[str]) -> list[str]:
-    """Return few settings that tell every group of several runs from all other groups, in the order of `names`."""
-    chosen: list[str] = []
+def _telling(groups: Sequence[Sequence[StoredRun]], names: Sequence[str], *, first: Sequence[str] = ()) -> list[str]:
+    """Return few settings that tell every group of several runs from all other groups, in the order of `names`.
+
+    Those of `first` are taken, unless they are needed by none, before any other is looked at.
+    """
+    chosen = _telling(groups, first) if first else []
     while names and (alike := _alike(groups, chosen)):
         best = min(names, key=lambda name: _alike(groups, [*chosen, name]))
         if _alike(groups, [*chosen, best]) == alike:

@@ -48,7 +48,7 @@ OWN = {
     "own two numbers": lambda name: made(name, (1,), "float", targets="pairs"),
     "own series": lambda name: made(name, (50, 3), "float", mean=(0.0, 1.0, 2.0), std=2.0),
     "own tokens": lambda name: made(name, (12,), "int64", groups=[f"writer {i % 5}" for i in range(80)]),
-    "own sequences": lambda name: made(name, (12,), "int16", targets="sequence"),
+    "own sequences": lambda name: made(name, (12,), "int32", targets="sequence"),
 }
 # The table has the images.
 MADE = {

@@ -44,7 +44,7 @@ def from_arrays(
     ----------
     X
         Shape (n, ...): images (n, height, width, channels) or grey ones (n, height, width) as uint8; rows (n, features)
-        or series (n, length, channels) as floats; tokens (n, length) as integers other than uint8, from 0.
+        or series (n, length, channels) as floats; tokens (n, length) as integers of 32 or 64 bits, from 0.
     y
         Shape (n,): classes as integers from 0 or as texts, or numbers as floats; (n, length): a sequence of classes, as
         the next letter at every place; (n, numbers), floats: several numbers at once.

@@ -30,6 +30,8 @@ def array_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
     """
     if hasattr(given, "detach"):
         given = given.detach().cpu()
+    if (row := first_masked(given)) is not None:
+        raise wrong(f"{name}: example {row} has a masked value, which is missing: fill it or leave it out")
     if hasattr(given, "toarray"):  # of scipy
         raise wrong(f"{name} is a sparse matrix: give {name}.toarray()")
     try:
@@ -118,6 +120,16 @@ def in_order(like: Any, frame: Any) -> Any:
     if len(set(found)) < len(found) or len(found) != len(names):
         raise ValueError("has two columns of one name in another order than those")
     return frame.select(list(names)) if hasattr(frame, "column_names") else frame[list(names)]
+
+
+def first_masked(given: Any) -> int | None:
+    """Return the first row with a masked value, of a masked array of NumPy or a list of such; None if there is none."""
+    rows = given if isinstance(given, list) else [given] if isinstance(given, np.ma.MaskedArray) else []
+    for place, row in enumerate(rows):
+        mask = np.ma.getmaskarray(row) if isinstance(row, np.ma.MaskedArray) else np.False_
+        if mask.any():
+            return place if rows is given else int(np.argwhere(np.atleast_1d(mask))[0][0])
+    return None
 
 
 def first_missing(values: NDArray[Any]) -> int | None:

@@ -18,7 +18,7 @@ from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.as_arrays import array_of, columns_of
 from fedlearn.data.sources.by_node import common_classes, joined, with_held_out
-from fedlearn.data.sources.chosen import TESTS, TRAIN, UNUSED, chosen_columns, chosen_parts, many_classes
+from fedlearn.data.sources.chosen import TESTS, TRAIN, UNUSED, chosen_columns, chosen_parts, labeled_parts, many_classes
 from fedlearn.data.sources.columns import frame_arrays
 from fedlearn.data.sources.forms import (
     described,
@@ -30,7 +30,7 @@ from fedlearn.data.sources.forms import (
     is_split,
     names_a_column,
 )
-from fedlearn.data.sources.libraries import check_lengths, hf_arrays, is_stream, torch_arrays
+from fedlearn.data.sources.libraries import check_lengths, hf_arrays, input_column, is_stream, torch_arrays
 from fedlearn.words.errors import UsageError
 
 FORMS = (
@@ -147,9 +147,12 @@ def _of_named(data: Any, name: str) -> Brought:
 def _of_hf(data: Any, name: str, target: str = "") -> Brought:
     parts = data if isinstance(data, Mapping) else {TRAIN: data}
     check_lengths(parts, name)
+    parts, unlabeled = labeled_parts(parts, name, target)
     train, test, said = chosen_parts(parts, name)
     inputs, learned, guessed = chosen_columns(train, name, target)
-    return Brought(name, hf_arrays(train, test, name=name, inputs=inputs, target=learned), (*said, *guessed))
+    said = (*unlabeled, *said)
+    found = hf_arrays(train, test, name=name, inputs=inputs, target=learned)
+    return Brought(name, found, (*said, *guessed, *_of_transform(train, inputs, found["X"], name)))
 
 
 def _of_bunch(data: Any, name: str) -> Brought:
@@ -275,6 +278,14 @@ def _of_first(data: Any, X: Any) -> tuple[str, ...]:
         (f"entries have {len(entry)} parts: the first is the input, the second the target",) if len(entry) > 2 else ()
     )
     return more if np.array_equal(again[0], X[0], equal_nan=X.dtype.kind == "f") else (*more, RANDOM)
+
+
+def _of_transform(train: Any, inputs: list[str], X: Any, name: str) -> tuple[str, ...]:
+    """Return a line where a transform gives another first input than when it was read."""
+    if len(inputs) > 1 or (getattr(train, "format", None) or {}).get("type") != "custom":
+        return ()
+    again = input_column(train.select(range(1)), inputs[0], name)
+    return () if np.array_equal(again[0], X[0]) else (RANDOM,)
 
 
 RANDOM = (

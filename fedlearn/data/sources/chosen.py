@@ -31,6 +31,17 @@ def chosen_parts(parts: Mapping[Any, Any], name: str) -> tuple[Any, Any, tuple[s
     )
 
 
+def labeled_parts(parts: Mapping[Any, Any], name: str, target: str) -> tuple[Mapping[Any, Any], tuple[str, ...]]:
+    """Return the parts without those for testing whose labels are all -1, as of a benchmark, and what is said of it."""
+    if TRAIN not in parts:
+        return parts, ()
+    _, learned, _ = chosen_columns(parts[TRAIN], name, target)
+    tests = [part for part in TESTS if part in parts and learned in parts[part].column_names]
+    none = [part for part in tests if set(parts[part][learned]) == {-1}]
+    said = tuple(f"part {part!r} is not used: its labels are all -1" for part in none)
+    return {part: rows for part, rows in parts.items() if part not in none}, said
+
+
 def chosen_columns(part: Any, name: str, target: str) -> tuple[list[str], str, tuple[str, ...]]:
     """Return the columns that are learned from, the column that is learned, and what is said of the choice."""
     features = dict(part.features)

@@ -19,11 +19,11 @@ from fedlearn.data.sources.as_arrays import named_columns
 from fedlearn.data.sources.column_values import FRAME, Columns, labels_of, values_of
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import Size
-from fedlearn.data.sources.table_files import ENDINGS, Dialect, names_in, place_of, read_table
+from fedlearn.data.sources.table_files import ENDINGS, Dialect, names_in, place_of, read_table, with_codes
 from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.words.errors import DataNotFound, UsageError
 
-READING = 3  # version of what cells and columns mean: a new number makes every cached table unknown
+READING = 4  # version of what cells and columns mean: a new number makes every cached table unknown
 
 
 @one_line_errors
@@ -90,12 +90,15 @@ def from_table(
 
     def make() -> Arrays:
         declared = Declared(str(path), classes=classes)
-        table = _of_file(path, dialect, chosen.wanted(path, dialect))
+        table = _of_file(path, dialect, chosen.wanted(path, dialect), chosen.special)
         names = chosen.names_in(table)
         held_out: Given = (None, None, None)
         if test_path is not None:
-            held_out = chosen.taken(_of_file(test_path, dialect, chosen.special | {*names}), names)
-        train, test_rows, facts = declared.checked(chosen.taken(table, names), held_out, test_share=test_share)
+            held_out = _by_name(
+                chosen.taken(_of_file(test_path, dialect, chosen.special | {*names}, chosen.special), names), classes
+            )
+        rows = _by_name(chosen.taken(table, names), classes)
+        train, test_rows, facts = declared.checked(rows, held_out, test_share=test_share)
         index = table.index if table.index not in names and not chosen.inputs else None
         left_out = {} if index is None else {"notice": f"{path}: its column {index!r} of row numbers is left out"}
         return with_facts(train, test_rows, {**facts, **left_out, **named_columns(names)})
@@ -136,6 +139,8 @@ def from_frame(
         frame, test, target=target, inputs=inputs, without=without, groups=groups, regression=regression, size=size,
         name=name,
     )  # fmt: skip
+    for y in {"y", "y_test"} & given.keys():
+        _, given[y], _ = _by_name((None, given[y], None), classes)
     return from_arrays(**given, classes=classes, test_share=test_share, name=name)
 
 
@@ -161,6 +166,14 @@ def frame_arrays(
         X, y, owners = chosen.taken(part, names)
         given |= {f"X{ending}": _named(X, names), f"y{ending}": y, f"groups{ending}": owners}
     return given
+
+
+def _by_name(given: Given, classes: int | Sequence[str] | None) -> Given:
+    """Return rows in which a label 1 is the class *named* "1", where names are declared and numbers are among them."""
+    X, y, groups = given
+    names = () if classes is None or isinstance(classes, int) else classes
+    is_named = y.dtype.kind in "iu" and any(str(name).lstrip("-").isdecimal() for name in names)
+    return (X, y.astype(str), groups) if is_named else given
 
 
 def _named(X: NDArray[Any], names: Sequence[str]) -> Any:
@@ -248,10 +261,17 @@ class _Chosen:
         return X, y.astype(np.float64) if self.regression else y, groups
 
 
-def _of_file(path: Path, dialect: Dialect, wanted: Collection[str] | None) -> Columns:
-    return Columns.of(
-        str(path), ending_of(path), read_table(path, dialect, wanted), lambda row: place_of(path, row, dialect)
-    )
+def _of_file(path: Path, dialect: Dialect, wanted: Collection[str] | None, labels: Collection[str]) -> Columns:
+    table = read_table(path, dialect, wanted)
+    if ending_of(path) != ".parquet":
+        table = with_codes(path, table, dialect, labels)
+    return Columns.of(str(path), ending_of(path), table, lambda row: place_of(path, row, dialect))
+
+
+def _dense(frame: Any) -> Any:
+    """Return a frame of pandas whose sparse columns are stored in full."""
+    sparse = {name: kind.subtype for name, kind in frame.dtypes.items() if hasattr(kind, "fill_value")}
+    return frame.astype(sparse) if sparse else frame
 
 
 def _of_frame(frame: Any, name: str) -> Columns:
@@ -260,5 +280,5 @@ def _of_frame(frame: Any, name: str) -> Columns:
     if hasattr(frame, "to_arrow"):  # of polars
         table = frame.to_arrow()
     else:
-        table = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
+        table = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(_dense(frame), preserve_index=False)
     return Columns.of(name, FRAME, table, lambda row: f"{name}, row {row}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,8 @@ class Declared:
         if array.dtype.kind in "iu" and array.dtype != np.uint8 and columns_of(given):
             array = array.astype(np.float32)  # the columns of a table, not tokens
         if array.dtype.kind in "iu" and array.dtype != np.uint8:
+            self._check_tokens(array, name)
+        if array.dtype.kind in "iu" and array.dtype != np.uint8:
             self._check_range(array, name, "token", 2**31)
             array = array.astype(np.int32)
         if array.ndim == 1:
@@ -102,6 +105,22 @@ class Declared:
         elif array.ndim == 4 and array.shape[3] > MOST_CHANNELS >= array.shape[1]:
             raise self._channels_first(array, name)
         return np.ascontiguousarray(array)
+
+    def _check_tokens(self, array: NDArray[Any], name: str) -> None:
+        """Refuse integers that may be no tokens: of 16 bits, as sound and pictures, or with more than two axes."""
+        if self.vocabulary:
+            return
+        if array.ndim > 2:
+            shape = f"{name} holds {array.dtype} of shape {array.shape}, and tokens are (n, length)"
+            raise self.wrong(
+                f"{shape}: give pictures as uint8, numbers as floats, {name}.astype('float32'), or say vocabulary="
+            )
+        if array.dtype.itemsize == 2:
+            numbers = f"{name}.astype('float32') / 32768"
+            raise self.wrong(
+                f"{name} holds {array.dtype}, as sound and pictures of 16 bits do: give numbers as floats, {numbers}; "
+                f"tokens as {name}.astype('int32'), or say vocabulary="
+            )
 
     def _channels_first(self, array: NDArray[Any], name: str) -> UsageError:
         found = f"{name} has shape {array.shape}"
@@ -136,7 +155,7 @@ class Declared:
 
     def _classes(self, targets: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
         """Return targets in which a class is its number, and the names of the classes, if they have names."""
-        names = () if self.classes is None or isinstance(self.classes, int) else tuple(map(str, self.classes))
+        names = () if self.classes is None or isinstance(self.classes, int) else tuple(map(in_one_form, self.classes))
         if len(set(names)) != len(names):
             raise self.wrong("classes: a name is given twice")
         if len({target.dtype.kind == "f" for target in targets}) > 1:
@@ -144,6 +163,7 @@ class Declared:
                 f"y holds {targets[0].dtype} and y_test {targets[1].dtype}: give both as classes or as numbers"
             )
         if any(target.dtype.kind == "U" for target in targets):
+            targets = [in_one_form_each(target.astype(str)) for target in targets]
             names = names or tuple(
                 np.unique(np.concatenate([target.astype(str).ravel() for target in targets])).tolist()
             )
@@ -239,6 +259,22 @@ class Declared:
                 f"mean and std: one number, or one for each of the {max(allowed)} channels; std is above 0"
             )
         return mean, std
+
+
+def in_one_form(text: object) -> str:
+    r"""Return a name in Unicode's composed form: an accented letter may be written as one sign or as two.
+
+    >>> in_one_form("cafe\u0301") == "caf\u00e9"
+    True
+    """
+    return normalize("NFC", str(text))
+
+
+def in_one_form_each(texts: NDArray[Any]) -> NDArray[Any]:
+    """Return texts in Unicode's composed form; texts of ASCII alone are returned as they are."""
+    found, places = np.unique(texts, return_inverse=True)
+    composed = [in_one_form(text) for text in found.tolist()]
+    return texts if composed == found.tolist() else np.array(composed)[places].reshape(texts.shape)
 
 
 def _is_one_hot(array: NDArray[Any]) -> bool:

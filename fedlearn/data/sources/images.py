@@ -20,7 +20,7 @@ MOST_PIXELS = 89_478_485  # of a picture; for more, Pillow warns of a decompress
 GREY = ("1", "L", "LA", "La")  # transparency is left out, as everywhere
 DEEP = ("I;16", "I;16L", "I;16B", "I;16N")  # 16 bits
 COLOURED = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV")
-READING = 2  # version of what modes mean: a new number makes every cached picture unknown
+READING = 3  # version of what modes mean: a new number makes every cached picture unknown
 
 Size = tuple[int, int]
 """Height and width, pixels."""
@@ -73,13 +73,16 @@ def _pixels(picture: Any, place: str, size: Size | None) -> NDArray[np.uint8]:
 
 def _as_bytes(image: Any, place: str, size: Size | None) -> NDArray[np.uint8]:
     """Return the pixels of an image, scaled to 0 to 255 from the range of its mode; its size is checked first."""
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise UsageError(f"{place}: {height} x {width} pixels: a picture may have {MOST_PIXELS}; scale it first")
-    mode = image.mode
-    if mode in DEEP or (mode == "I" and image.format in ("PNG", "PPM")):  # mode "I": 16 bits in older Pillows
+    if (frames := getattr(image, "n_frames", 1)) > 1:
+        raise UsageError(f"{place}: {frames} frames, of which none is more than another: store each as a picture")
+    mode, file = image.mode, image.format
+    image = ImageOps.exif_transpose(image)  # upright, as the camera was held
+    if mode in DEEP or (mode == "I" and file in ("PNG", "PPM")):  # mode "I": 16 bits in older Pillows
         deep = np.asarray(image).astype(np.float64) / 257  # 65535 is 255
         image = Image.fromarray(np.rint(np.clip(deep, 0, 255)).astype(np.uint8))
     elif mode in GREY:

@@ -14,7 +14,8 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import check_download, one_line
 from fedlearn.data.reading import UNPACKED, one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
-from fedlearn.data.sources.declared import TEST_SHARE
+from fedlearn.data.sources.as_arrays import first_masked
+from fedlearn.data.sources.declared import TEST_SHARE, Channels
 from fedlearn.data.sources.images import Size, decoded
 from fedlearn.words.errors import DataNotFound, UsageError
 
@@ -33,6 +34,7 @@ def from_torch(
     groups_test: ArrayLike | None = None,
     name: str = "torch",
     size: Size | None = None,
+    channels: Channels | None = None,
     **others: Any,
 ) -> Dataset:
     """Return a torch data set, or any other pairs of an input and a target, as a data set.
@@ -42,27 +44,35 @@ def from_torch(
     train, test
         Any object with a length and an index, as `torch.utils.data.Dataset`; or one that yields pairs, as
         `torch.utils.data.IterableDataset`. Each entry is read once, now, so random transforms are frozen (a node
-        augments anew with ``data.augment``). Inputs are Pillow images, or tensors and arrays of one shape; the channels
-        of tensors (channels, height, width) are moved to the last axis, those of targets that are images, too.
+        augments anew with ``data.augment``). Inputs are Pillow images, or tensors and arrays of one shape; tensors
+        are (channels, height, width), stored with their channels last and given to modules as they were.
     length
         How many pairs are taken of `train`; needed where it neither ends nor has a length.
     groups, groups_test, name
         As in `from_arrays`.
     size
         (height, width) to which Pillow images are scaled.
+    channels
+        "first" or "last", where the channels of inputs stand; unless given, first in tensors, last in arrays.
     others
         Other keywords of `from_arrays`.
     """
-    given = torch_arrays(train, test, name=name, size=size, length=length)
+    given = torch_arrays(train, test, name=name, size=size, length=length, channels=channels)
     return from_arrays(**{**given, "groups": groups, "groups_test": groups_test, "name": name, **others})
 
 
 def torch_arrays(
-    train: Any, test: Any = None, *, name: str, size: Size | None = None, length: int | None = None
+    train: Any,
+    test: Any = None,
+    *,
+    name: str,
+    size: Size | None = None,
+    length: int | None = None,
+    channels: Channels | None = None,
 ) -> dict[str, Any]:
     """Return X, y, X_test, y_test and classes, keywords of `from_arrays`, of what `from_torch` takes."""
-    X, y = _read(train, size, length)
-    X_test, y_test = (None, None) if test is None else _read(test, size, None)
+    X, y = _read(train, size, length, channels)
+    X_test, y_test = (None, None) if test is None else _read(test, size, None, channels)
     names = _names(train) if y.dtype.kind in "iu" else None
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names(test), names, name)
@@ -81,6 +91,7 @@ def from_hf(
     config: str | None = None,
     name: str = "",
     size: Size | None = None,
+    channels: Channels | None = None,
     classes: int | tuple[str, ...] | None = None,
     test_share: float = TEST_SHARE,
 ) -> Dataset:
@@ -100,6 +111,8 @@ def from_hf(
         Name in messages and results; unless given, the name on the Hub.
     size
         (height, width) to which pictures are scaled.
+    channels
+        As in `from_torch`, for tensors that a transform returns.
     classes, test_share
         As in `from_arrays`.
 
@@ -119,8 +132,9 @@ def from_hf(
         raise UsageError(f"data set {called!r}: it has no part {split!r}; it has {', '.join(parts)}")
     columns = [inputs] if isinstance(inputs, str) else list(inputs)
     found = hf_arrays(
-        parts[split], parts.get(test_split), name=called, inputs=columns, target=target, groups=groups, size=size
-    )
+        parts[split], parts.get(test_split), name=called, inputs=columns, target=target, groups=groups, size=size,
+        channels=channels,
+    )  # fmt: skip
     return from_arrays(**{**found, "classes": classes or found["classes"]}, name=called, test_share=test_share)
 
 
@@ -133,10 +147,13 @@ def hf_arrays(
     target: str,
     groups: str | None = None,
     size: Size | None = None,
+    channels: Channels | None = None,
 ) -> dict[str, Any]:
     """Return X, y, groups, those of the test part, and classes, keywords of `from_arrays`, of parts of `datasets`."""
-    X, y, owners = _columns(train, name, inputs, target, groups, size)
-    X_test, y_test, owners_test = (None,) * 3 if test is None else _columns(test, name, inputs, target, groups, size)
+    X, y, owners = _columns(train, name, inputs, target, groups, size, channels)
+    X_test, y_test, owners_test = (
+        (None,) * 3 if test is None else _columns(test, name, inputs, target, groups, size, channels)
+    )
     names = _names_of(train, target)
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names_of(test, target), names, name)
@@ -197,28 +214,62 @@ def _loaded(name: str, config: str | None) -> Any:
         raise DataNotFound(f"{name!r} could not be loaded from the Hugging Face Hub: {one_line(error)}") from error
 
 
-def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str | None, size: Size | None) -> Any:
+def _columns(
+    part: Any,
+    name: str,
+    inputs: list[str],
+    target: str,
+    groups: str | None,
+    size: Size | None,
+    channels: Channels | None,
+) -> Any:
     wanted = [*inputs, target, *([groups] if groups else [])]
     if absent := [column for column in wanted if column not in part.column_names]:
         raise UsageError(f"data set {name!r}: it has no column {absent[0]!r}; it has {', '.join(part.column_names)}")
     if isinstance(getattr(part, "format", None), dict) and part.format["type"] in TENSORS:
         part = part.with_format(None)  # the same values, and pictures as such
-    columns = [_stacked(list(part[column]), f"{name!r}, column {column!r}", size) for column in inputs]
+    columns = [input_column(part, column, name, size, channels) for column in inputs]
     X = columns[0] if len(columns) == 1 else np.column_stack(columns)
     return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups])
 
 
-def _read(data: Any, size: Size | None, length: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def input_column(
+    part: Any, column: str, name: str, size: Size | None = None, channels: Channels | None = None
+) -> NDArray[Any]:
+    """Return a column of the library `datasets` as one array."""
+    try:
+        values = list(part[column])
+    except KeyError as error:
+        known = f"give (data.map(...), 'COLUMN') in place of with_transform, or leave column {column!r} in place"
+        raise UsageError(f"data set {name!r}: its transform takes column {column!r} away: {known}") from error
+    return _channels_last(_stacked(values, f"{name!r}, column {column!r}", size), values[0], channels, "from_hf")
+
+
+def _read(
+    data: Any, size: Size | None, length: int | None, channels: Channels | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
     pairs = _pairs(data, length)
     if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
         raise UsageError(f"from_torch: each entry must be a pair of an input and a target{_no_pair(pairs)}")
     X = _stacked([pair[0] for pair in pairs], "from_torch", size)
     y = np.array([np.asarray(pair[1]) for pair in pairs])
-    if hasattr(pairs[0][0], "detach") and X.ndim == 4 and X.shape[1] <= MOST_CHANNELS:
-        X = np.moveaxis(X, 1, -1)
+    X = _channels_last(X, pairs[0][0], channels, "from_torch")
     if hasattr(pairs[0][1], "detach") and X.ndim == y.ndim == 4:
         y = np.moveaxis(y, 1, -1)
     return X, y
+
+
+def _channels_last(X: NDArray[Any], first: Any, channels: Channels | None, how: str) -> NDArray[Any]:
+    """Return pictures with their channels last; unless given, they stand first in tensors, and last in arrays."""
+    is_first = hasattr(first, "detach") if channels is None else channels == "first"
+    if not is_first or X.ndim != 4:
+        return X
+    if channels is None and X.shape[1] > MOST_CHANNELS and X.shape[-1] in (1, 3, 4):
+        raise UsageError(
+            f"{how}: tensors of shape {X.shape[1:]} may have their channels first or last: say "
+            f"{how}(data, channels='last') or channels='first'"
+        )
+    return np.moveaxis(X, 1, -1)
 
 
 def _pairs(data: Any, length: int | None) -> list[Any]:
@@ -269,8 +320,20 @@ def _stacked(values: list[Any], where: str, size: Size | None) -> NDArray[Any]:
 
     if isinstance(values[0], Image.Image):
         return decoded(values, [f"{where}, example {row}" for row in range(len(values))], size)
+    if _has_parts(values[0]):
+        raise UsageError(
+            f"{where}: each input has {len(values[0])} parts, and a module gets one tensor: let the data set join "
+            "them, or return one of them"
+        )
+    if (row := first_masked(values)) is not None:
+        raise UsageError(f"{where}, example {row}: it has a masked value, which is missing: fill it or leave it out")
     arrays = [np.asarray(value) for value in values]
     for row, array in enumerate(arrays):
         if array.shape != arrays[0].shape:
             raise UsageError(f"{where}, example {row}: its shape is {array.shape}, that of the first {arrays[0].shape}")
     return np.stack(arrays)
+
+
+def _has_parts(value: Any) -> bool:
+    """Return whether an input is several arrays, such as the tokens of a text and their mask."""
+    return isinstance(value, tuple | list) and len(value) > 1 and all(getattr(part, "ndim", 0) for part in value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +127,23 @@ def read_table(path: Path, dialect: Dialect, wanted: Collection[str] | None = No
     return table
 
 
-def _csv(path: Path, file: BinaryIO, dialect: Dialect, chosen: list[str]) -> Any:
+def with_codes(path: Path, table: Any, dialect: Dialect, labels: Collection[str]) -> Any:
+    """Return a table of a CSV file in which labels that have leading zeros stay texts: "01" is not "1"."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, name in enumerate(table.column_names):
+        if name.strip() in labels and pa.types.is_integer(table.column(place).type):
+            with unpacked(path) as file:
+                texts = _csv(path, file, dialect, [name], {name: pa.string()}).column(0)
+            if pc.any(pc.match_substring_regex(texts, r"^\s*0\d")).as_py():
+                table = table.set_column(place, name, texts)
+    return table
+
+
+def _csv(
+    path: Path, file: BinaryIO, dialect: Dialect, chosen: list[str], types: Mapping[str, Any] | None = None
+) -> Any:
     import pyarrow.csv as reader
 
     if file.read(2) in UTF_16 and not dialect.encoding.lower().startswith(("utf-16", "utf16", "utf_16")):
@@ -142,6 +158,7 @@ def _csv(path: Path, file: BinaryIO, dialect: Dialect, chosen: list[str]) -> Any
             strings_can_be_null=True,
             decimal_point=dialect.decimal,
             include_columns=chosen or None,
+            column_types=types,
         ),
     )
 

@@ -52,6 +52,10 @@ class Objective:
         """Return the sum over the batch of each metric that `metrics` lists as evaluated."""
         raise NotImplementedError(f"{type(self).__name__} measures nothing")
 
+    def evaluated(self, outputs: Any, targets: Tensor) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the sums of `measure`, and what each is divided by, where that is not the number of examples."""
+        return self.measure(outputs, targets), {}
+
     def score(self, outputs: Any, targets: Tensor) -> dict[str, float]:
         """Return metrics of all outputs of a set at once, which are no sums over examples, as AUROC; by default none.
 

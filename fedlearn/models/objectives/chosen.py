@@ -8,8 +8,9 @@ from fedlearn import plugins
 from fedlearn.data.base import DataSpec
 from fedlearn.models.objectives.base import Objective
 from fedlearn.models.objectives.classes import Classification, NextToken
-from fedlearn.models.objectives.losses import LOSSES_OF_LABELS, is_one_of
-from fedlearn.models.objectives.numbers import Labels, Regression
+from fedlearn.models.objectives.counted import check_reduction
+from fedlearn.models.objectives.losses import LOSSES_OF_LABELS, OF_COUNTS, is_one_of
+from fedlearn.models.objectives.numbers import Counts, Labels, Regression
 from fedlearn.plugging.registry import Registry
 from fedlearn.words.errors import SettingError
 
@@ -47,6 +48,9 @@ def objective_for(spec: DataSpec, given: object = "") -> Objective:
         found = found()
     if not callable(found) or isinstance(found, type):
         raise SettingError("model.loss", given, "it is neither a function (outputs, targets) nor an Objective")
+    check_reduction(found)
+    if is_one_of(OF_COUNTS, found):
+        return Counts(spec, found)
     if is_one_of(LOSSES_OF_LABELS, found):
         return Labels(spec, found)
     return _of_data(spec)(spec, found)

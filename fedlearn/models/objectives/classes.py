@@ -9,10 +9,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from fedlearn.models.axes import class_axes, logits_of, named_logits, wrong_shape
+from fedlearn.data.base import DataSpec
+from fedlearn.models.axes import class_axes, logits_of, named_logits, with_logits, wrong_shape
 from fedlearn.models.base import confusion_of
-from fedlearn.models.objectives.base import Objective, no_tensor
-from fedlearn.models.objectives.losses import CROSS_ENTROPIES, is_one_of
+from fedlearn.models.objectives.base import Loss, Objective, no_tensor
+from fedlearn.models.objectives.counted import (
+    IGNORED,
+    counts,
+    cross_entropy_sum,
+    divides_by_all,
+    is_torchs,
+    made_up,
+    options_of,
+    weights_of,
+)
+from fedlearn.models.objectives.losses import CROSS_ENTROPIES, LOG_LIKELIHOODS, is_one_of
 from fedlearn.models.scores.predictions import Predictions, of_classes
 from fedlearn.words.metric import ACCURACY, LOSS
 from fedlearn.words.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
@@ -30,6 +41,13 @@ class Classification(Objective):
 
     metrics = NEURAL_CLASSIFIER
     class_axis: int | None = None
+
+    def __init__(self, spec: DataSpec, loss: Loss | None = None) -> None:
+        super().__init__(spec, loss)
+        self.options = options_of(loss)
+        self.is_torchs = is_torchs(loss) and is_one_of((*CROSS_ENTROPIES, *LOG_LIKELIHOODS), loss)
+        weight = self.options.get("weight")
+        self.ignores = self.options.get("ignore_index", IGNORED) >= 0 or (weight is not None and not weight.all())
 
     @property
     def has_own_loss(self) -> bool:
@@ -53,11 +71,15 @@ class Classification(Objective):
         return self.metrics if self._logits(outputs, targets) is not None else self.metrics.of_loss_alone()
 
     def loss(self, outputs: Any, targets: Tensor) -> Tensor:
-        """Return the mean cross-entropy."""
-        if self.own_loss is not None:
-            takes_logits = is_one_of(CROSS_ENTROPIES, self.own_loss)
-            return self.own_loss(named_logits(outputs) if takes_logits else outputs, targets)
-        return functional.cross_entropy(*self.flat(named_logits(outputs), targets))
+        """Return the mean cross-entropy; 0, without a gradient, of a batch in which no target counts."""
+        if self.own_loss is None:
+            return functional.cross_entropy(*self.flat(named_logits(outputs), targets))
+        if not is_one_of(CROSS_ENTROPIES, self.own_loss):
+            return self.own_loss(outputs, targets)
+        logits = named_logits(outputs)
+        if self.ignores and not bool(weights_of(targets, self.options).any()):
+            return logits.sum() * 0  # type: ignore[no-any-return]
+        return self.own_loss(logits, targets)
 
     def measure(self, outputs: Any, targets: Tensor) -> dict[str, float]:
         """Return the sums of loss and right answers; of an example with several labels, their means count."""
@@ -70,10 +92,60 @@ class Classification(Objective):
         loss = own or {LOSS.name: functional.cross_entropy(logits, labels, reduction="sum").item() / labels_each}
         return {**loss, ACCURACY.name: int((logits.argmax(1) == labels).sum()) / labels_each}
 
-    def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
-        """Return classes and probabilities of all examples and places; None where the outputs are no logits."""
+    def evaluated(self, outputs: Any, targets: Tensor) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the sums of `measure` over the targets that count, and their weights; of an example, means."""
         logits = self._logits(outputs, targets)
-        return None if logits is None else of_classes(*self.flat(logits, targets), self.spec.classes)
+        if type(self).measure not in (Classification.measure, NextToken.measure) or logits is None:
+            return super().evaluated(outputs, targets)
+        known, labels_each = self.known(outputs, targets), targets.numel() // len(targets)
+        count = int((known != IGNORED).sum()) / labels_each
+        flat, labels = self.flat(logits, known)
+        right = int((flat.argmax(1) == labels).sum()) / labels_each
+        loss, weight = self._loss_sum(outputs, targets, known)
+        return {LOSS.name: loss, ACCURACY.name: right}, {LOSS.name: weight, ACCURACY.name: count}
+
+    def _loss_sum(self, outputs: Any, targets: Tensor, known: Tensor) -> tuple[float, float]:
+        """Return the sum of the loss over a batch, and the weight of the targets that count."""
+        labels_each = targets.numel() // len(targets)
+        count = int((known != IGNORED).sum()) / labels_each
+        if not self.has_own_loss:
+            flat = self.flat(named_logits(outputs), targets)
+            return functional.cross_entropy(*flat, reduction="sum").item() / labels_each, count
+        if self.is_torchs:
+            of = functional.cross_entropy if is_one_of(CROSS_ENTROPIES, self.own_loss) else functional.nll_loss
+            logits, weight = named_logits(outputs), float(weights_of(targets, self.options).sum())
+            return cross_entropy_sum(logits, targets, self.options, of=of), weight
+        is_of_all = count < len(targets) and self._divides_by_all(outputs, targets, known)
+        weight = len(targets) if is_of_all else count
+        return self.loss(outputs, targets).item() * weight if weight else 0.0, weight
+
+    def known(self, outputs: Any, targets: Tensor) -> Tensor:
+        """Return the targets, with `IGNORED` in place of each that does not count in the loss."""
+        if not self.has_own_loss:
+            return targets
+        if self.is_torchs:
+            return targets.masked_fill(weights_of(targets, self.options) == 0, IGNORED)
+        logits = self._logits(outputs, targets)
+        if logits is None:
+            return targets
+        found = counts(lambda made, theirs: self.loss(with_logits(outputs, made), theirs), made_up(logits), targets)
+        if found is None:
+            return targets
+        of_targets = self.flat(found, targets)[0].any(1).reshape(targets.shape)
+        return targets.masked_fill(~of_targets, IGNORED)
+
+    def _divides_by_all(self, outputs: Any, targets: Tensor, known: Tensor) -> bool:
+        logits, void = self._logits(outputs, targets), targets[known == IGNORED].flatten()[0].item()
+        assert logits is not None
+        loss = lambda made, theirs: self.loss(with_logits(outputs, made), theirs)  # noqa: E731
+        return divides_by_all(loss, logits, void, targets.shape, targets.dtype)
+
+    def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
+        """Return classes and probabilities of all places that count; None where the outputs are no logits."""
+        logits = self._logits(outputs, targets)
+        if logits is None:
+            return None
+        return of_classes(*self.flat(logits, self.known(outputs, targets)), self.spec.classes)
 
     def confusion(self, outputs: Any, targets: Tensor) -> NDArray[np.int64] | None:
         """Return the confusion matrix; None for tokens, and where an example does not have exactly one label."""
@@ -83,7 +155,7 @@ class Classification(Objective):
         if logits is None:
             return None
         guess = logits.argmax(1).masked_fill(logits.isnan().any(1), -1)  # logits with NaN name no class
-        return confusion_of(targets.cpu().numpy(), guess.cpu().numpy(), self.spec.classes)
+        return confusion_of(self.known(outputs, targets).cpu().numpy(), guess.cpu().numpy(), self.spec.classes)
 
     def _logits(self, outputs: Any, targets: Tensor) -> Tensor | None:
         """Return the logits among the outputs; None where there are none that fit the targets."""

@@ -18,6 +18,8 @@ LOSSES_OF_LABELS = (
     nn.BCEWithLogitsLoss, nn.MultiLabelSoftMarginLoss, *OF_PROBABILITIES,
 )  # fmt: skip
 CROSS_ENTROPIES = (functional.cross_entropy, nn.CrossEntropyLoss)
+LOG_LIKELIHOODS = (functional.nll_loss, nn.NLLLoss)
+OF_COUNTS = (functional.poisson_nll_loss, nn.PoissonNLLLoss)
 
 
 def is_one_of(losses: tuple[Any, ...], loss: Any) -> bool:

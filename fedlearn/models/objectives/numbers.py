@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -12,17 +13,19 @@ from torch.nn import functional
 from fedlearn.data.base import DataSpec
 from fedlearn.models.axes import are_alike, learns_images, named_logits, wrong_shape
 from fedlearn.models.objectives.base import Loss, Objective, no_tensor
+from fedlearn.models.objectives.counted import counts, divides_by_all, is_torchs, made_up, options_of
 from fedlearn.models.objectives.losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of
 from fedlearn.models.scores.predictions import Predictions, of_labels, of_numbers
-from fedlearn.words.metric import ACCURACY, ALL_RIGHT, LOSS, MAE, MSE
-from fedlearn.words.metrics import LABELS, NEURAL_REGRESSOR, Metrics
+from fedlearn.words.metric import ACCURACY, ALL_RIGHT, DEVIANCE, LOSS, MAE, MSE
+from fedlearn.words.metrics import COUNTS, LABELS, NEURAL_REGRESSOR, Metrics
 
 
 class Regression(Objective):
     """Squared error of (B, ...) numbers; in the loss, declared bounds of the targets are scaled to -1 and 1.
 
     Metrics are in the unit of the targets. With a loss of the user's, runs are judged by that loss, unless it is one of
-    torch's losses of numbers: outputs that are logits have no error in the unit of the targets.
+    torch's losses of numbers: outputs that are logits have no error in the unit of the targets. Errors are measured
+    beside it only where the loss is least at the targets themselves.
     """
 
     metrics = NEURAL_REGRESSOR
@@ -34,6 +37,13 @@ class Regression(Objective):
         self.takes_any = loss is not None and not is_one_of(LOSSES_OF_NUMBERS, loss)
         if self.takes_any:
             self.metrics = self.metrics.judged_by_loss()
+        self.is_torchs = is_torchs(loss)
+
+    def has_errors(self, outputs: Any, targets: Tensor) -> bool:
+        """Return whether outputs have errors: they have the shape of the targets, and the loss is least at these."""
+        if not self.takes_any:
+            return True
+        return not _why_not_alike(outputs, targets) and _is_least_at_targets(self.loss, outputs.shape, targets.shape)
 
     def targets(self, targets: NDArray[Any]) -> Tensor:
         """Return the targets as float32 numbers, (B, ...); images as (B, C, H, W)."""
@@ -42,33 +52,101 @@ class Regression(Objective):
 
     def why_not(self, outputs: Any, targets: Tensor) -> str:
         """Return what is wrong with the shape of the outputs; axes of length 1 make no difference."""
-        if self.takes_any or type(self).loss is not Regression.loss:
+        if type(self).loss is not Regression.loss:
             return ""
+        if self.takes_any:
+            return "" if self.is_torchs else _why_spread(self.own_loss, outputs, targets)
         return _why_not_alike(named_logits(outputs), targets)
 
     def metrics_of(self, outputs: Any, targets: Tensor) -> Metrics:
         """Return the metrics; only the loss where the user has an own loss and the outputs have another shape."""
-        return self.metrics.of_loss_alone() if self.takes_any and _why_not_alike(outputs, targets) else self.metrics
+        return self.metrics if self.has_errors(outputs, targets) else self.metrics.of_loss_alone()
 
     def loss(self, outputs: Any, targets: Tensor) -> Tensor:
-        """Return the mean squared error."""
+        """Return the mean squared error; a loss of a user's own gets the outputs as the module returns them."""
         loss = self.own_loss or functional.mse_loss
-        as_it_is = self.takes_any and _why_not_alike(outputs, targets)
+        as_it_is = self.takes_any and (not self.is_torchs or _why_not_alike(outputs, targets))
         return loss(outputs if as_it_is else _shaped(outputs, targets), targets)
 
     def measure(self, outputs: Any, targets: Tensor) -> dict[str, float]:
         """Return the sums over the batch of absolute and squared error, each a mean over an example's numbers."""
         own = {LOSS.name: self.loss(outputs, targets).item() * len(targets)} if self.takes_any else {}
-        if own and _why_not_alike(outputs, targets):
+        if not self.has_errors(outputs, targets):
             return own
-        error = (_shaped(outputs, targets) - targets).reshape(len(targets), -1).double() * self.unit
+        error = (self.guessed(outputs, targets) - targets).reshape(len(targets), -1).double() * self.unit
         return {**own, MAE.name: error.abs().mean(1).sum().item(), MSE.name: error.square().mean(1).sum().item()}
 
+    def evaluated(self, outputs: Any, targets: Tensor) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the sums of `measure` over the numbers that count in a loss of the user's, and their weights."""
+        is_ours = type(self).measure.__module__ == __name__
+        known = self.known(outputs, targets) if is_ours else targets
+        missing = known.isnan()
+        if not bool(missing.any()):
+            return self.measure(outputs, targets), {}
+        count = int((~missing).sum()) * len(targets) / targets.numel()
+        void = targets[missing].flatten()[0].item()
+        is_of_all = divides_by_all(self.loss, outputs, void, targets.shape, targets.dtype)
+        weight = len(targets) if is_of_all else count
+        shown = torch.where(missing, 0, _shaped(outputs, targets)) if self.has_errors(outputs, targets) else outputs
+        found = self.measure(shown, torch.where(missing, 0, targets))  # where none counts, there is no error
+        found[LOSS.name] = self.loss(outputs, targets).item() * weight if weight else 0.0
+        return found, {name: weight if name == LOSS.name else count for name in found}
+
+    def known(self, outputs: Any, targets: Tensor) -> Tensor:
+        """Return the targets, with NaN in place of each that does not count in a loss of the user's own."""
+        if self.is_torchs or not self.takes_any or _why_not_alike(outputs, targets):
+            return targets
+        found = counts(self.loss, made_up(outputs, around=targets.reshape(outputs.shape)), targets)
+        return targets if found is None else targets.masked_fill(~found.reshape(targets.shape), torch.nan)
+
+    def guessed(self, outputs: Any, targets: Tensor) -> Tensor:
+        """Return the outputs in the shape and the unit of the targets."""
+        return _shaped(outputs, targets)
+
     def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
-        """Return the numbers in the unit of the targets; None where the outputs have another shape."""
-        if self.takes_any and _why_not_alike(outputs, targets):
+        """Return the numbers that count, in the unit of the targets; None where the outputs are no such numbers."""
+        if not self.has_errors(outputs, targets):
             return None
-        return of_numbers(_shaped(outputs, targets), targets, center=self.center, unit=self.unit)
+        known, guessed = self.known(outputs, targets), self.guessed(outputs, targets)
+        if bool(known.isnan().any()):  # an example with some numbers that count has no place in an array
+            known, guessed = known.reshape(len(known), -1), guessed.reshape(len(known), -1)
+            has_all = ~known.isnan().any(1)
+            known, guessed = known[has_all].squeeze(1), guessed[has_all].squeeze(1)
+        return of_numbers(guessed, known, center=self.center, unit=self.unit)
+
+
+class Counts(Regression):
+    """A Poisson loss of counts: outputs are logarithms of rates, or rates with ``log_input=False``.
+
+    Metrics are those of the rates: the mean Poisson deviance, 0 at best, and errors. Declared bounds scale nothing.
+    """
+
+    metrics = COUNTS
+
+    def __init__(self, spec: DataSpec, loss: Loss) -> None:
+        super().__init__(spec, loss)
+        self.metrics = COUNTS.of_other_loss()
+        self.center, self.unit = 0.0, 1.0
+        options = options_of(loss)
+        self.is_log = options.get("log_input", getattr(loss, "log_input", True))
+
+    def has_errors(self, outputs: Any, targets: Tensor) -> bool:
+        """Return whether there is a rate for each count."""
+        return not _why_not_alike(outputs, targets)
+
+    def guessed(self, outputs: Any, targets: Tensor) -> Tensor:
+        """Return the rates, in the shape of the targets."""
+        numbers = _shaped(outputs, targets)
+        return numbers.double().exp() if self.is_log else numbers.double()
+
+    def measure(self, outputs: Any, targets: Tensor) -> dict[str, float]:
+        """Return the sums of deviance, loss, absolute and squared error, each a mean over an example's numbers."""
+        if not self.has_errors(outputs, targets):
+            return super().measure(outputs, targets)
+        rate, count = self.guessed(outputs, targets), targets.double()
+        deviance = 2 * (torch.xlogy(count, count) - torch.xlogy(count, rate) - count + rate)
+        found = deviance.clamp(min=0).reshape(len(targets), -1).mean(1).sum().item()
+        return {DEVIANCE.name: found, **super().measure(outputs, targets)}
 
 
 class Labels(Objective):
@@ -109,9 +187,52 @@ class Labels(Objective):
             ALL_RIGHT.name: int(right.all(1).sum()),
         }
 
+    def evaluated(self, outputs: Any, targets: Tensor) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the sums of `measure`, in which labels of weight 0 are neither right nor wrong, and their weights."""
+        counted = self.counted(targets)
+        if bool(counted.all()) or type(self).measure is not Labels.measure:
+            return super().evaluated(outputs, targets)
+        shown = _shaped(outputs, targets).where(counted, self.threshold + targets - 0.5)
+        share = counted.reshape(len(targets), -1).double().mean(1)
+        found = self.measure(shown, targets)
+        weights = {ACCURACY.name: share.sum().item(), ALL_RIGHT.name: int((share > 0).sum())}
+        found[ACCURACY.name] -= (1 - share).sum().item()
+        found[ALL_RIGHT.name] -= int((share == 0).sum())
+        return {**found, LOSS.name: self.loss(outputs, targets).item() * len(targets)}, weights
+
+    def counted(self, targets: Tensor) -> Tensor:
+        """Return which labels count in the loss: those of which ``weight`` is not 0."""
+        weight = options_of(self.own_loss).get("weight")
+        return torch.ones_like(targets, dtype=torch.bool) if weight is None else (weight != 0).expand_as(targets)
+
     def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
-        """Return labels and their probabilities."""
-        return of_labels(_shaped(outputs, targets), targets, self.threshold)
+        """Return labels that count in some example, and their probabilities."""
+        columns = self.counted(targets).reshape(len(targets), -1).any(0)
+        outputs = _shaped(outputs, targets)
+        if not bool(columns.all()) and targets.ndim == 2:
+            outputs, targets = outputs[:, columns], targets[:, columns]
+        return of_labels(outputs, targets, self.threshold)
+
+
+def _why_spread(loss: Any, outputs: Any, targets: Tensor) -> str:
+    """Return why a loss compares outputs (B, 1) with targets (B,) each with each; empty if it does not."""
+    if not isinstance(outputs, Tensor) or outputs.shape == targets.shape or _why_not_alike(outputs, targets):
+        return ""
+    with suppress(Exception), torch.no_grad():
+        theirs = targets + torch.arange(len(targets)).reshape(-1, *(1,) * (targets.ndim - 1)).to(targets)
+        if not torch.isclose(loss(outputs, theirs), loss(outputs.reshape(targets.shape), theirs)):
+            return f"{wrong_shape(outputs, targets, targets.shape)}, and model.loss compares each with every other"
+    return ""
+
+
+def _is_least_at_targets(loss: Loss, outputs: tuple[int, ...], targets: tuple[int, ...]) -> bool:
+    """Return whether a loss grows, or stays, where outputs leave the targets in either direction."""
+    theirs = torch.arange(1.0, 9.0).reshape(8, *(1 for _ in targets[1:])).expand(8, *targets[1:]).contiguous()
+    made = theirs.reshape(8, *outputs[1:])
+    with suppress(Exception), torch.no_grad():
+        least = float(loss(made, theirs))
+        return all(least <= float(loss(made + away, theirs)) for away in (-1.0, -0.1, 0.1, 1.0))
+    return True
 
 
 def _why_not_alike(outputs: Any, targets: Tensor) -> str:

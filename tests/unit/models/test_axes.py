@@ -239,7 +239,7 @@ def test_probabilities_are_held_against_a_half():
 @pytest.mark.parametrize(
     ("loss", "judged_by"),
     [
-        ("mae", "mae"), ("huber", "mae"), (nn.SmoothL1Loss, "mae"), (functional.poisson_nll_loss, "loss"),
+        ("mae", "mae"), ("huber", "mae"), (nn.SmoothL1Loss, "mae"), (functional.poisson_nll_loss, "deviance"),
         (lambda outputs, targets: functional.binary_cross_entropy_with_logits(outputs, targets), "loss"),
     ],
 )  # fmt: skip

@@ -170,10 +170,16 @@ def test_measure_that_is_no_sum_is_said():
     assert not notes(linear(), loss=TopTwo)
 
 
-def test_loss_that_is_no_mean_is_said():
-    (note,) = notes(linear(), loss=nn.CrossEntropyLoss(reduction="sum"))
+def largest(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets, reduction="none").max()
+
+
+def test_loss_that_hangs_on_the_batches_is_said():
+    (note,) = notes(linear(), loss=largest)
     assert note.startswith("loss is no sum over examples")
-    assert not notes(linear(), loss=nn.CrossEntropyLoss(label_smoothing=0.1))
+    weight = torch.tensor([0.0, 1.0, 5.0])
+    for loss in (nn.CrossEntropyLoss(label_smoothing=0.1), nn.CrossEntropyLoss(weight=weight)):
+        assert not notes(linear(), loss=loss)
 
 
 def test_what_is_not_measured_is_said():

@@ -65,6 +65,20 @@ def test_a_point_of_several_seeds_is_told_from_the_others_by_few_words(stored):
     assert [point.label for point in points_of([*runs, *flat])] == ["partition=dirichlet", "partition=iid"]
 
 
+def test_points_of_a_sweep_are_labelled_by_what_was_varied(stored):
+    """What follows from a strategy, its learner, say, differs, too, and would tell the points apart as well."""
+    ditto = {"strategy.name": "fedavg", "training.learner": "ditto", "clients": 5}
+    runs = [stored(f"runs/{name}-{seed}", settings={**given, "seed": seed, "training.lr": rate})
+            for name, given, rate in (("a", ditto, 0.1), ("b", {"strategy.name": "fedavgm"}, 0.1), ("c", ditto, 0.2))
+            for seed in (1, 2)]  # fmt: skip
+    plan = '[grid]\ntraining.lr = [0.1, 0.2]\n[choices.way.x]\n"strategy.name" = "fedavg"\n'
+    (runs[0].folder.parent.parent / "sweep.toml").write_text(plan)
+    assert differing(runs) == ["training.lr", "strategy.name", "clients", "training.learner", "seed"]
+    assert [point.label for point in points_of(runs)] == [
+        "lr=0.1, strategy=fedavg", "lr=0.1, strategy=fedavgm", "lr=0.2, strategy=fedavg",
+    ]  # fmt: skip
+
+
 def test_what_another_setting_keeps_from_being_read_is_in_no_name(stored):
     settings = [
         {"data.partition": scheme, "data.alpha": alpha, "seed": seed}

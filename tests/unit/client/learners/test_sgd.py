@@ -316,14 +316,15 @@ def backwards(parameters, *, lr, weight_decay):
     [
         ({"optimizer": "adamv"}, "training.optimizer = 'adamv': choose one of sgd, adam, adamw"),
         ({"optimizer": "torch.nn:Linear"}, "it is no torch.optim.Optimizer"),
+        ({"optimizer": "torch.optim:LBFGS"}, "its steps compute the loss several times"),
         (
             {"optimizer": "adam", "options.beta": 1},
             "training.options.beta = 1: there is no such option; did you mean betas?",
         ),
         ({"options.betas": 1}, "training.options.betas = 1: there are no options here"),
         (
-            {"optimizer": "torch.optim:LBFGS", "weight_decay": 0.1},
-            "training.weight_decay = 0.1: 'torch.optim:LBFGS' has",
+            {"optimizer": "torch.optim:Rprop", "weight_decay": 0.1},
+            "training.weight_decay = 0.1: 'torch.optim:Rprop' has",
         ),
         ({"lr_schedule": "step"}, "training.lr_schedule = 'step': choose one of inverse, constant, cosine"),
     ],
