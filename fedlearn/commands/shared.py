@@ -40,6 +40,7 @@ def unlogged(level: int) -> Iterator[None]:
 
 def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None) -> RunConfig:
     """Return the settings of a new or resumed run, with its folder."""
+    from fedlearn.commands.unread import check_protects
     from fedlearn.models.presets import settings_from
     from fedlearn.runs.folder import RunFolder, new_folder
 
@@ -55,13 +56,16 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
         objects.look_in(resume)
         if given.get("engine.name", stored.get("engine.name")) != stored.get("engine.name"):
             stored = {name: value for name, value in stored.items() if name != "engine.options"}  # the other engine's
-        return config_from({**stored, **given, "out": str(resume)}, source=str(resume))
+        resumed = config_from({**stored, **given, "out": str(resume)}, source=str(resume))
+        check_protects(given, resumed)
+        return resumed
     from_file = flat_from_file(config) if config is not None else {}
     if config is not None:
         objects.look_in(config.parent)  # the settings of a run that was begun from Python
     if "model.initial" in given:
         from_file = {name: value for name, value in from_file.items() if name != "model.initial_sha256"}
     settings = settings_from({**from_file, **given}, source=str(config or ""))
+    check_protects(given, settings, in_file=from_file)
     check_path(Path(settings.out), "--out")
     folder = Path(settings.out) if settings.out else new_folder()
     if (folder / "checkpoint.json").exists():

@@ -64,7 +64,9 @@ def simulate(
             autocompletion=names_like("--log"),
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.", rich_help_panel=RUNNING)] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print nothing but notes and errors.", rich_help_panel=RUNNING)
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.", rich_help_panel=RUNNING)
     ] = False,
@@ -76,8 +78,7 @@ def simulate(
     given = given | flat_from_assignments(set_ or [])
     settings = run_settings(given, config, resume)
     show = not (quiet or as_json)
-    if show:
-        _say_what_is_unread(given, settings)
+    _say_what_is_unread(given, settings)
     _run(settings, is_new=resume is None, show=show, as_json=as_json, page=dashboard, log=log or [])
 
 

@@ -6,6 +6,7 @@ Only settings of a command line are looked at: a file of settings may hold all t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fedlearn.compression import CODECS
@@ -16,7 +17,14 @@ from fedlearn.config.marks import ReadBy, ReadIf
 from fedlearn.config.names import marks, setting_names
 from fedlearn.models import model_spec
 from fedlearn.plugins import TABLES
+from fedlearn.words.errors import SettingError
 
+READ_BY_ALL = ("privacy.protects", "privacy.noise")  # the second is for client.mods, too
+PROTECTS_NOBODY = (
+    "it protects nobody, as this run adds no noise: add --private records, or --private nodes, or take a private "
+    "model, as --model dp-forest"
+)
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 SPARSIFIERS = ("drop", "rand-k", "top-k")
 
 
@@ -39,6 +47,28 @@ def unread(given: Mapping[str, Any], config: RunConfig) -> Iterator[str]:
     wanted = config.rounds.cohort
     if "rounds.cohort" in given and wanted > config.clients:
         yield f"rounds.cohort = {wanted} is more than there are: all {config.clients} clients take part in each round"
+
+
+def check_protects(given: Mapping[str, Any], config: RunConfig, *, in_file: Mapping[str, Any] = NOTHING) -> None:
+    """Refuse a setting of privacy that protects nobody: who has given it believes that the run is private.
+
+    Parameters
+    ----------
+    in_file
+        Settings of a file, which may hold all that there are: those that are as without it say nothing.
+
+    Raises
+    ------
+    SettingError
+        Naming the setting, and what to add.
+    """
+    if _is_private(config) or ":" in config.model.name or ":" in config.strategy.name:
+        return
+    before = RunConfig()
+    changed = (name for name in in_file if name in setting_names() and _value(config, name) != _value(before, name))
+    for name in (*given, *changed):
+        if name.startswith("privacy.") and name not in READ_BY_ALL:
+            raise SettingError(name, _value(config, name), PROTECTS_NOBODY)
 
 
 def _readers(name: str) -> list[ReadBy | ReadIf]:

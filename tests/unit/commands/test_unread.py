@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from fedlearn.commands.shared import run_settings
 from fedlearn.commands.unread import unread
+from fedlearn.config import RunConfig
 from fedlearn.config.marks import ReadBy, ReadIf
 from fedlearn.config.names import marks, names_of, setting_names
 from fedlearn.models.presets import settings_from
+from fedlearn.words.errors import SettingError
 
 
 def lines(**given):
@@ -31,6 +34,21 @@ def lines(**given):
 def test_what_has_no_effect_is_one_line(given, said):
     (line,) = lines(**given)
     assert said in line
+
+
+@pytest.mark.parametrize("given", [{"epsilon": 1.0}, {"delta": 1e-6}, {"clip": 0.5}, {"trust": "distributed"}], ids=str)
+def test_a_setting_of_privacy_that_protects_nobody_is_refused(given, tmp_path):
+    flat = {f"privacy.{name}": value for name, value in given.items()}
+    with pytest.raises(SettingError, match=r"it protects nobody.*--private records"):
+        run_settings({**flat, "out": str(tmp_path)}, None, None)
+    (tmp_path / "settings.toml").write_text("".join(f"{name} = {value!r}\n" for name, value in flat.items()))
+    if flat == {"privacy.epsilon": RunConfig().privacy.epsilon}:  # a file may hold all settings
+        run_settings({"out": str(tmp_path / "run")}, tmp_path / "settings.toml", None)
+        return
+    with pytest.raises(SettingError, match=f"privacy.{next(iter(given))} = .* it protects nobody"):
+        run_settings({"out": str(tmp_path / "run")}, tmp_path / "settings.toml", None)
+    for private in ({"model.name": "dp-forest"}, {"model.name": "my.lab:Model"}, {"training.learner": "my.lab:DP"}):
+        run_settings({**flat, **private, "out": str(tmp_path)}, None, None)
 
 
 @pytest.mark.parametrize(
