@@ -316,6 +316,7 @@ NODE_AUDITS = {
     "unclipped": "client.audits.planted:unclipped",
     "mistakes of a server": "server.audits:PLANTED",
     "unguarded": "server.audits:unguarded",
+    "undrawn": "server.audits:undrawn",
     "draws": "server.audits:draws",
 }
 """What audits runs of `--private nodes`: a model, what its nodes do, mistakes, and the audit of the sampling."""
