@@ -122,7 +122,8 @@ class NodesAudit:
     def _published(self, left: dict[str, Any], tape: Tape, fits: list[tuple[int, int]]) -> Replayed:
         summary, settings = left[SUMMARY], self._settings
         took_part = np.zeros((settings["rounds.total"], settings["clients"]), bool)
-        took_part[tuple(np.array([(number - 1, node) for number, node in fits]).T)] = True
+        for number, node in fits:
+            took_part[number - 1, node] = True
         is_secure = settings.get("privacy.noise") == "secure"
         delta, rounds = settings["privacy.delta"], summary["rounds"]
         return Replayed(tape.calls, left, summary[EPSILON.name], delta, rounds, self._rate, took_part, is_secure)

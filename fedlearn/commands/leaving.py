@@ -27,7 +27,7 @@ TOOK_PART = frozenset({
 })  # fmt: skip
 HASHES = frozenset({"sha256", "history_bytes", "history_sha256", "appended", "sizes", "files", "nodes_whole"})
 """Entries of checkpoint.json about files that are compared themselves, and about the memories of nodes."""
-SECRET = re.compile(rf"{NODE_STATES.pattern}|tracebacks\.txt|nodes\.csv")  # memories of nodes; what each node did
+SECRET = re.compile(rf"{NODE_STATES.pattern}|tracebacks\.txt")  # memories of nodes, and their errors
 UNSAID = re.compile(rf"{NOT_THERE}|^node=\d+ partition=\d+ .* traceback in |^partition=\w+ nodes=\d+ empty=")
 """Lines about a node that is not there, and the one that a process logs when it deals the data for the first time."""
 TIMED = "_seconds"  # ends the names of further times

@@ -109,7 +109,7 @@ def test_a_claim_that_is_refuted_fails_the_command(capsys, only):
     with unguarded(), BY_CLIENTS[0].plant():
         assert audit() == 1
     assert (
-        "error: not as it must be: noise of the server, fixed cohorts: 2.57e+06 of the claim" in capsys.readouterr().err
+        "error: not as it must be: noise of the server, fixed cohorts: 1.75e+09 of the claim" in capsys.readouterr().err
     )
 
 

@@ -40,6 +40,11 @@ def _a_tenth_again(row: Row, before: Row) -> Row:
     return np.concatenate([before[: len(row) // 10], row[len(row) // 10 :]])
 
 
+def _a_tenth_less(row: Row, before: Row) -> Row:
+    less: Row = np.rint(0.9 * row).astype(np.int64)
+    return less
+
+
 def _one_without(row: Row, before: Row) -> Row:
     return np.concatenate([row[:-1], [0]])
 
@@ -55,6 +60,7 @@ BENDS: Mapping[str, Bend] = {
     "the last noise taken away": _less_the_last,
     "the last noise in reverse": _reversed,
     "a tenth of the last noise again": _a_tenth_again,
+    "a tenth less noise than is asked for": _a_tenth_less,
     "an entry without noise": _one_without,
     "signs of the last noise": _last_signs,
 }

@@ -40,11 +40,18 @@ def why_not_noise(rows: Float64, *, steps: float = ROUNDED) -> str:
     Examples
     --------
     >>> rows = np.random.default_rng(0).normal(size=(3, 4000))
-    >>> why_not_noise(rows), why_not_noise(rows - np.roll(rows, 1, axis=0) / 2)
-    ('', 'noise of calls 1 and 2 correlates, by ...
+    >>> why_not_noise(rows), why_not_noise((rows - np.roll(rows, 1, axis=0)) / math.sqrt(2))
+    ('', 'noise of calls 1 and 2 correlates, by 0.5... at lag 0')
     """
     together = rows.reshape(1, -1)
-    return _wrong_spread(rows) or _equal(rows, steps) or _correlated(rows) or _correlated(together) or _too_small(rows)
+    return (
+        _wrong_spread(rows)
+        or _wrong_spread(together)
+        or _equal(rows, steps)
+        or _correlated(rows)
+        or _correlated(together)
+        or _too_small(rows)
+    )
 
 
 def _too_small(rows: Float64) -> str:
@@ -64,7 +71,8 @@ def _wrong_spread(rows: Float64) -> str:
     moved = sums > math.sqrt(2 * entries * t)
     for call in np.flatnonzero(off | moved):
         spread = math.sqrt(squares[call] / entries)
-        return f"noise of call {call + 1} is {spread:.2f} of what is claimed, its mean {sums[call] / entries:.2f}"
+        who = f" of call {call + 1}" if calls > 1 else ""
+        return f"noise{who} is {spread:.2f} of what is claimed, its mean {sums[call] / entries:.2f}"
     return ""
 
 
@@ -139,7 +147,7 @@ def _at_a_lag(coins: Float64, largest: float) -> str:
     if excess.max(initial=0.0) <= 1:
         return ""
     later, beside = divmod(int(excess.argmax()) + 1, nodes)
-    who = "of the same node" if not beside else f"of a node {beside} further"
+    who = f"of the node {beside} further" if beside else "of the same node"
     by = sums[excess.argmax()] / coins.size
     return f"coins correlate, by {by:.2f} of one round and {who} {later} rounds later"
 
