@@ -306,6 +306,8 @@ CLIENT_PREPARE = "client.app:prepare"
 """What a process of a deployment imports and loads before it forks."""
 CLIENT_AUDITS = "client.learners.audits.both:both"
 """What audits the learner of `--private records`, as it is and with planted mistakes."""
+CLIENT_FITS = "client.learners.audits.fits:fits"
+"""What audits the coins and the noise that it draws in many fits."""
 CLIENT_CANARIES = "client.learners.audits.canaries:audited"
 """What audits one training of it by canaries."""
 NODE_AUDITS = {
