@@ -306,6 +306,8 @@ CLIENT_PREPARE = "client.app:prepare"
 """What a process of a deployment imports and loads before it forks."""
 CLIENT_AUDITS = "client.learners.audits.both:both"
 """What audits the learner of `--private records`, as it is and with planted mistakes."""
+CLIENT_FITS = "client.learners.audits.fits:fits"
+"""What audits the coins and the noise that it draws in many fits."""
 CLIENT_CANARIES = "client.learners.audits.canaries:audited"
 """What audits one training of it by canaries."""
 NODE_AUDITS = {
@@ -316,6 +318,7 @@ NODE_AUDITS = {
     "unclipped": "client.audits.planted:unclipped",
     "mistakes of a server": "server.audits:PLANTED",
     "unguarded": "server.audits:unguarded",
+    "undrawn": "server.audits:undrawn",
     "draws": "server.audits:draws",
 }
 """What audits runs of `--private nodes`: a model, what its nodes do, mistakes, and the audit of the sampling."""

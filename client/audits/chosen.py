@@ -5,7 +5,8 @@ What nodes do is kept in this process, so the runs are those of the inline engin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -15,21 +16,23 @@ from client.learners.base import Learner, LocalFit, LocalTask
 from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples
 from fedlearn.models.base import Evaluation
-from fedlearn.privacy.audit.planting import swapped
+from fedlearn.privacy.audit.planting import NOT_THERE, swapped
 from fedlearn.words.metric import TRAIN_LOSS, Metric
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import Array, State, UpdateKind
 
 Change = Mapping[str, float]  # parameter -> what is added to each of its entries
 
-HONEST = 0.01  # what an honest node adds to each entry
+HONEST: Change = {"scale": 0.01, "weight": 0.001, "bias": 0.0}  # of an honest node: nobody else moves the bias
+WIDE = 64  # numbers a side: noise of 4,099 entries shows that it is independent
+NUMBERS = 1 + WIDE * WIDE + 2
 NOTHING: Change = {"scale": 0.0, "weight": 0.0, "bias": 0.0}
 FAR: Change = {"scale": 0.0, "weight": 1e3, "bias": 0.0}
 HOSTILE: Mapping[str, Change] = {
     "far in one parameter": FAR,
     "far in the parameter without a dimension": {"scale": -1e6, "weight": 0.0, "bias": 0.0},
     "far in all": {"scale": 9.0, "weight": 9.0, "bias": 9.0},
-    "just the norm, in all entries": {"scale": 1 / 6, "weight": 1 / 6, "bias": 1 / 6},
+    "just the norm, in all entries": dict.fromkeys(NOTHING, 0.5 / math.sqrt(NUMBERS)),
     "beyond float32": {"scale": 1e200, "weight": 3e38, "bias": -3e38},
     "no number": {"scale": 0.0, "weight": np.nan, "bias": 0.0},
 }
@@ -37,7 +40,7 @@ HOSTILE: Mapping[str, Change] = {
 
 
 class Odd:
-    """A model of nine numbers, whose score is the sum of their sizes."""
+    """A model of a few thousand numbers, whose score is the sum of their sizes."""
 
     update_kind = UpdateKind.DENSE
     learner = "client.audits.chosen:Chosen"
@@ -45,7 +48,8 @@ class Odd:
 
     def initial_state(self, *, seed: int) -> State:
         """Return the same state for every seed."""
-        return {"scale": np.array(1.0), "weight": np.full((2, 3), 0.5, np.float32), "bias": np.zeros(2, np.float32)}
+        weight, bias = np.full((WIDE, WIDE), 0.5, np.float32), np.zeros(2, np.float32)
+        return {"scale": np.array(1.0), "weight": weight, "bias": bias}
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return the sum of all sizes."""
@@ -58,7 +62,7 @@ class Chosen(Learner):
 
     changes: ClassVar[Mapping[int, Change]] = {}  # partition -> its change in each round
     absent: ClassVar[frozenset[int]] = frozenset()
-    now: ClassVar[list[int]] = []  # the last one is the round of the last fit
+    fits: ClassVar[list[tuple[int, int]]] = []  # round and partition of each
 
     @classmethod
     def from_settings(cls, model: Any, config: RunConfig) -> Chosen:
@@ -67,10 +71,10 @@ class Chosen(Learner):
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the state after the chosen change; fail in a node that is not there."""
-        self.now.append(task.round_number)
+        self.fits.append((task.round_number, task.partition_id))
         if task.partition_id in self.absent:
-            raise RuntimeError("this node is not there")
-        change = self.changes.get(task.partition_id, dict.fromkeys(state, HONEST))
+            raise RuntimeError(NOT_THERE)
+        change = self.changes.get(task.partition_id, HONEST)
         with np.errstate(all="ignore"):
             after: dict[str, Array] = {
                 name: np.asarray(array + np.asarray(change[name])).astype(array.dtype) for name, array in state.items()
@@ -84,8 +88,8 @@ def model() -> Odd:
 
 
 @contextmanager
-def chosen(changes: Mapping[int, Change], absent: frozenset[int] = frozenset()) -> Iterator[Callable[[], int]]:
-    """Let nodes change the state as chosen in the block, and yield what returns the round of the last fit."""
-    rounds: list[int] = []
-    with swapped(Chosen, changes=changes, absent=absent, now=rounds):
-        yield lambda: rounds[-1] if rounds else 0
+def chosen(changes: Mapping[int, Change], absent: frozenset[int] = frozenset()) -> Iterator[list[tuple[int, int]]]:
+    """Let nodes change the state as chosen in the block, and yield the round and partition of each fit."""
+    fits: list[tuple[int, int]] = []
+    with swapped(Chosen, changes=changes, absent=absent, fits=fits):
+        yield fits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from client.learners.base import LocalTask
 from client.visit import Visit
 from fedlearn.config import RunConfig
 from fedlearn.privacy.accounts import GaussianRounds, noise_multiplier_for
+from fedlearn.privacy.audit.bent import BENDS, Bend, Bent
 from fedlearn.privacy.audit.planting import Planted, swapped
 from fedlearn.privacy.clipping import clipped
 from fedlearn.privacy.noise import Noise, seeded_noise
@@ -85,6 +87,7 @@ def _a_round_less(self: OwnNoise, rounds: int) -> float:
 
 
 _HONEST = OwnNoise.spent_after
+_NOISE = client.noised.noise_of
 
 
 def _multiplier_of_gaussian(epsilon: float, *, delta: float, rounds: int) -> float:
@@ -119,6 +122,30 @@ def _impatient() -> Iterator[None]:
         yield
 
 
+def _bent(how: Bend) -> Callable[[], AbstractContextManager[None]]:
+    """Return what lets each node's noise make a mistake."""
+
+    def plant() -> AbstractContextManager[None]:
+        last: dict[Any, Any] = {}
+
+        def noise_of(config: RunConfig, task: LocalTask) -> Noise:
+            return Bent(_NOISE(config, task), how, last, task.partition_id)  # type: ignore[return-value]
+
+        return swapped(client.noised, noise_of=noise_of)
+
+    return plant
+
+
+def _of_a_pair(config: RunConfig, task: LocalTask) -> Noise:
+    pair = replace(task, partition_id=task.partition_id // 2)
+    sign = 1 - 2 * (task.partition_id % 2)
+    return Bent(_NOISE(config, pair), lambda row, _: sign * row, {})  # type: ignore[return-value]
+
+
+def _known(config: RunConfig, task: LocalTask) -> Noise:
+    return seeded_noise(100 * task.round_number + task.partition_id)
+
+
 PLANTED = (
     Planted("clip forgotten for one parameter", "central", _clips(_one_parameter)),
     Planted("clip forgotten where there is no dimension", "central", _clips(_no_dimension)),
@@ -140,5 +167,9 @@ PLANTED = (
     Planted("noise used again", "local", partial(swapped, client.noised, noise_of=_noise_of_a_node)),
     Planted("a round forgotten", "local", partial(swapped, OwnNoise, spent_after=_a_round_less)),
     Planted("turns closer than the separation", "correlated", _impatient),
+    *(Planted(f"{name}", "distributed", _bent(how)) for name, how in BENDS.items()),
+    Planted("the last noise taken away", "local", _bent(BENDS["the last noise taken away"])),
+    Planted("noise of two nodes that adds up to none", "local", partial(swapped, client.noised, noise_of=_of_a_pair)),
+    Planted("secure noise from a seed", "secure shares", partial(swapped, client.noised, noise_of=_known)),
 )  # fmt: skip
 """Mistakes, each with the row of the audit that must find it."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -12,13 +9,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from fedlearn.commands.leaving import Leaving
 from fedlearn.plugging.registry import load_reference
 from fedlearn.plugins import NODE_AUDITS
 from fedlearn.privacy.audit.planting import Planted
 from fedlearn.privacy.audit.recording import NotAlike
 from fedlearn.privacy.audit.runs import Replayed, RunLoss, Tape, loss_of_runs
 from fedlearn.privacy.mechanisms.interception import intercepted_by
-from fedlearn.runs.names import SUMMARY, TABLE
+from fedlearn.runs.names import SUMMARY
+from fedlearn.words.errors import FedlearnError
 from fedlearn.words.metric import EPSILON
 
 CENTRAL = {
@@ -30,9 +31,10 @@ LOCAL = {**CENTRAL, "privacy.trust": "local", "rounds.cohort": 0, "rounds.quorum
 SHARED = {
     "privacy.trust": "distributed", "rounds.minimum_ready": 1.0, "rounds.quorum": 0.6, "secure.dropouts": 0.2,
 }  # fmt: skip
+POISSON = {"rounds.selector": "poisson"}
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "central": CENTRAL,
-    "sampled": {**CENTRAL, "rounds.selector": "poisson", "rounds.cohort": 2},
+    "sampled": {**CENTRAL, **POISSON, "rounds.cohort": 2},
     "adaptive": {**CENTRAL, "privacy.clip_quantile": 0.5},
     "correlated": {**CENTRAL, "clients": 9, "rounds.cohort": 3, "rounds.total": 7, "privacy.separation": 3},
     "distributed": {**LOCAL, **SHARED},
@@ -40,6 +42,10 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "local": LOCAL,
     "fedavgm": {**CENTRAL, "strategy.name": "fedavgm"},
     "fedadam": {**CENTRAL, "strategy.name": "fedadam"},
+    "alone": {**CENTRAL, **POISSON, "rounds.cohort": 1, "rounds.total": 7},
+    "coins": {**CENTRAL, **POISSON, "clients": 32, "rounds.cohort": 16, "rounds.total": 32},
+    "secure": {**CENTRAL, "privacy.noise": "secure"},
+    "secure shares": {**LOCAL, **SHARED, "privacy.noise": "secure"},
 }
 """Row of the audit -> settings of its runs."""
 IN_WORDS = {
@@ -47,19 +53,12 @@ IN_WORDS = {
     "adaptive": "clipping norm that follows a quantile", "correlated": "correlated noise, nodes wait 3 rounds",
     "distributed": "shares of noise of the nodes", "skellam": "shares of Skellam noise",
     "local": "noise of each node", "fedavgm": "fedavgm after the noise",
-    "fedadam": "fedadam after the noise",
+    "fedadam": "fedadam after the noise", "alone": "Poisson sampling, rounds without a node",
+    "coins": "Poisson sampling, 32 nodes and rounds", "secure": "secure noise of the server",
+    "secure shares": "secure shares of noise of the nodes",
 }  # fmt: skip
 ATTACKER = 2  # partition of the node that differs
-ATTACKERS = {"correlated": 3, "sampled": 5}  # there it has three turns of seven rounds, and is drawn in two of three
-RELEASED = (
-    EPSILON.name,
-    "signal_to_noise",
-    "size",
-    "epsilon_counts_in",
-    "clip",
-    "within_clip",
-)  # columns of metrics.csv
-SAID = (EPSILON.name, "noise_multiplier", "protects", "size", "best_round", "model_sha256")  # of summary.json
+ATTACKERS = {"correlated": 3, "sampled": 5, "alone": 1}  # in three of seven rounds; in two of three; alone in one
 FEW = ("far in one parameter", "far in the parameter without a dimension", "far in all")  # against a mistake
 
 
@@ -98,32 +97,36 @@ class NodesAudit:
 
     def loss(self, change: Mapping[str, float]) -> RunLoss:
         """Return the loss where a node makes a change, or is not there (or changes nothing, by its relation)."""
-        first = self._run(change, None)
         try:
+            first = self._run(change, None)
             return loss_of_runs(first, self._run(None, first))
-        except NotAlike as error:
+        except (NotAlike, FedlearnError) as error:  # a run that fails tells as well
             return RunLoss(math.inf, str(error))
 
     def _run(self, change: Mapping[str, float] | None, given: Replayed | None) -> Replayed:
         from fedlearn.commands.once import run_once
-        from fedlearn.commands.shared import run_settings, unlogged
+        from fedlearn.commands.shared import run_settings
 
         is_absent = change is None and not self._takes_turns  # else zeros are in its place, beside its own noise
         changes = {self._attacker: change or dict.fromkeys(("scale", "weight", "bias"), 0.0)}
         absent = self._absent | ({self._attacker} if is_absent else frozenset())
-        with TemporaryDirectory() as folder, load_reference(NODE_AUDITS["chosen"])(changes, absent) as now:
-            tape = Tape(now, None if given is None else given.calls)
-            with intercepted_by(tape), unlogged(logging.CRITICAL):
-                run_once(run_settings({**self._settings, "out": folder}, None, None), is_new=True)
-            return self._published(Path(folder), tape)
+        leaving, undrawn = Leaving(), load_reference(NODE_AUDITS["undrawn"])
+        with TemporaryDirectory() as place, load_reference(NODE_AUDITS["chosen"])(changes, absent) as fits:
+            folder = Path(place) / "run"
+            tape = Tape(lambda: fits[-1][0] if fits else 0, None if given is None else given.calls)
+            with intercepted_by(tape), leaving.recorded(), undrawn(absent):
+                config = run_settings({**self._settings, "out": str(folder)}, None, None)
+                run_once(config, is_new=True, log=[leaving.listener])
+            return self._published(leaving.of(folder), tape, fits)
 
-    def _published(self, folder: Path, tape: Tape) -> Replayed:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        with (folder / TABLE).open(encoding="utf-8") as file:
-            rows = [[row.get(name) for name in RELEASED] for row in csv.DictReader(file)]
-        said = [summary.get(name) for name in SAID]
-        delta = self._settings["privacy.delta"]
-        return Replayed(tape.calls, (said, rows), summary[EPSILON.name], delta, summary["rounds"], self._rate)
+    def _published(self, left: dict[str, Any], tape: Tape, fits: list[tuple[int, int]]) -> Replayed:
+        summary, settings = left[SUMMARY], self._settings
+        took_part = np.zeros((settings["rounds.total"], settings["clients"]), bool)
+        for number, node in fits:
+            took_part[number - 1, node] = True
+        is_secure = settings.get("privacy.noise") == "secure"
+        delta, rounds = settings["privacy.delta"], summary["rounds"]
+        return Replayed(tape.calls, left, summary[EPSILON.name], delta, rounds, self._rate, took_part, is_secure)
 
 
 def audited_nodes() -> Iterator[AuditedRun]:

@@ -3,10 +3,10 @@
     python -m tests.adversary.planted                   # all of them: some minutes
     python -m tests.adversary.planted --only "shares"   # those with one of these words in their names
 
-Each is a slip that somebody could make. `fedlearn audit --exact` (rows of the tables `REPLAYS` and `FILES`) or
-`fedlearn audit` (cases) must refute a claim with it. Exit code 1 where neither does. The quick ones are in the unit
-tests, too (`unit/private_trees/federated/test_replays.py`, `unit/private_trees/test_replays.py`,
-`unit/private_trees/federated/test_file_replays.py`).
+Each is a slip that somebody could make. `fedlearn audit --exact` (rows of the tables `REPLAYS` and `FILES`),
+`fedlearn audit` (cases) or `fedlearn audit --nodes` (ways) must refute a claim with it. Exit code 1 where none does.
+The quick ones are in the unit tests, too (`unit/private_trees/federated/test_replays.py`,
+`unit/private_trees/test_replays.py`, `unit/private_trees/federated/test_file_replays.py`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Bug:
     planted: str
     rows: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()
 
 
 BUGS = (
@@ -80,7 +81,7 @@ BUGS = (
     Bug("secure noise of seed 0", "fedlearn/privacy/noise.py",
         "    return _SecureNoise()\n",
         "    noise = _SeededNoise(np.random.default_rng(0))\n    noise.is_secure = True\n    return noise\n",
-        ("DPNaiveBayes", f"dp-naive-bayes, {NODE}")),
+        ("DPNaiveBayes", f"dp-naive-bayes, {NODE}"), ways=("secure", "secure shares")),
     Bug("seeded noise under another name", "fedlearn/private_trees/federated/learners/sums.py",
         'if self.privacy.noise == "seeded":', "if self.privacy.noise:", (f"dp-naive-bayes, {NODE}",)),
     Bug("replaced records booked once", "fedlearn/privacy/budget.py",
@@ -110,12 +111,34 @@ BUGS = (
         "    rows = table.indices(place)\n"
         "    return np.random.default_rng(20).permutation(rows)[len(rows) // 5 :]\n",
         ("dp-naive-bayes, from a file to its node", "dp-naive-bayes, from a file to three nodes")),
+    Bug("one number of noise for all entries of a run", f"{MECHANISMS}/gaussian.py",
+        "_sensitivity(clip, exponent, exact.size), exact.shape)",
+        "_sensitivity(clip, exponent, exact.size), (1,)) * np.ones(exact.shape, np.int64)", ways=("central", "local")),
+    Bug("a tenth less noise than a run is booked for", f"{MECHANISMS}/gaussian.py",
+        "math.ldexp(clip, -exponent) * (1 + SUMMING)", "math.ldexp(clip, -exponent) * 0.9", ways=("central", "local")),
+    Bug("no noise of a run where nothing was sent", "server/node_privacy.py",
+        "        parts = np.split(noisy, ",
+        "        noisy = np.where(exact == 0, 0.0, noisy)\n        parts = np.split(noisy, ",
+        ways=("central", "alone")),
+    Bug("a correction of a run's noise that adds it", "fedlearn/privacy/factorization/noise.py",
+        "correction -= coefficient", "correction += coefficient", ways=("correlated",)),
+    Bug("one noise for all nodes of a run", "client/noised.py", '"node": task.partition_id', '"node": 0',
+        ways=("local", "distributed")),
+    Bug("one coin for all nodes of a run", "server/selectors/poisson.py",
+        "rng.random(self.clients)", "0 * rng.random(self.clients) + rng.random()", ways=("coins",)),
+    Bug("a cohort of a run drawn once for two rounds", "server/selectors/poisson.py",
+        "**at._asdict())", "round_number=at.round_number // 2, attempt=1)", ways=("coins",)),
+    Bug("the sum of a run in a further file", "server/committing.py",
+        "    row = record.as_row()\n",
+        "    total = sum(float(each.sum()) for each in reporting.sums[STATE].totals.values())\n"
+        '    (run.store.folder / "total.txt").write_text(str(total))\n    row = record.as_row()\n', ways=("central",)),
 )  # fmt: skip
 """Kinds of mistakes, in the words of the auditor that must find them."""
 
 
 def is_found(bug: Bug) -> bool:
-    """Return whether all rows and cases of a bug are refuted, in this process' code."""
+    """Return whether all rows, cases and ways of a bug are refuted, in this process' code."""
+    from fedlearn.commands.audited_nodes import loss_of
     from fedlearn.privacy.audit import Verdict, audit_everything
     from fedlearn.privacy.audit.cases import MECHANISM_CASES
     from fedlearn.privacy.audit.replay import replay
@@ -123,8 +146,10 @@ def is_found(bug: Bug) -> bool:
     rows = every_row()
     replayed = [replay(row, rows[row], pairs=PAIRS, stops=True) for row in bug.rows]
     drawn = audit_everything(DRAWS, None, {case: MECHANISM_CASES[case] for case in bug.cases})
-    print("; ".join(str(result) for result in [*replayed, *drawn]))
-    return all(result.is_refuted for result in replayed) and all(each.verdict is Verdict.REFUTED for each in drawn)
+    runs = [loss_of(way) for way in bug.ways]
+    print("; ".join(str(result) for result in [*replayed, *drawn, *runs]))
+    refuted = [each.verdict is Verdict.REFUTED for each in drawn] + [each.is_refuted for each in [*replayed, *runs]]
+    return all(refuted)
 
 
 def every_row() -> dict[str, Any]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
+NOT_THERE = "this node is not there"  # the error of a node that is left out of a run
+
 
 class Planted(NamedTuple):
     """A mistake, and the kind of run in which it is one.

@@ -4,24 +4,27 @@ The first run is recorded: each call of a mechanism, and its answer. In the seco
 calls get the recorded answers. So noise is to hide by how much the values of a call differ, and nothing else: whatever
 is released of the two runs must be the same to the last bit.
 
+*The noise* of all calls has to be independent over entries, nodes and rounds (`drawn`), as far as the numbers show.
+
 *The loss.* Gaussian noise of deviation d on values that differ by v is a Gaussian mechanism of mu = |v| / d. The
 largest mu of any call counts for all rounds, at the claimed rate of sampling, as a node may be in each of them.
 Correlated noise, by the matrix C, on differences V of all rounds is one mechanism of mu = |C V| / d. Epsilon at the
-claim's delta is compared with the claimed one.
+claim's delta, by an account of the auditor's own (`account`), is compared with the claimed one.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.accounts import GaussianRounds, epsilon_of
+from fedlearn.privacy.audit.account import epsilon_at_least
+from fedlearn.privacy.audit.drawn import why_not_coins, why_not_noise
 from fedlearn.privacy.audit.recording import NotAlike
 from fedlearn.privacy.factorization.banded import Banded
 from fedlearn.privacy.mechanisms.gaussian_share import share_deviation
@@ -40,6 +43,8 @@ class Asked:
     ----------
     values, answer : ndarray
         What noise was added to, and what came of it; float64.
+    noise : ndarray
+        Noise that the mechanism has drawn, (entries,), also where another answer was given.
     deviation : float
         Standard deviation of the noise of this call.
     round_number : int
@@ -54,16 +59,12 @@ class Asked:
 
     values: NDArray[np.float64]
     answer: NDArray[np.float64]
+    noise: NDArray[np.float64]
     deviation: float
     round_number: int
     is_share: bool = False
     is_skellam: bool = False
     matrix: Banded | None = None
-
-    @property
-    def noise(self) -> bytes:
-        """The noise, up to rounding."""
-        return (self.answer - self.values).round(9).tobytes()
 
 
 @dataclass
@@ -85,12 +86,14 @@ class Tape:
     def __call__(self, mechanism: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the answer to one call."""
         name = mechanism.__name__
-        answer = mechanism(*args, **kwargs)
+        drawn = answer = mechanism(*args, **kwargs)
         kind = np.asarray(answer).dtype
         if self.given is not None:
             if len(self.calls) >= len(self.given):
                 raise NotAlike(f"{name} was asked once more than in the neighbor")
             answer = self.given[len(self.calls)].answer.astype(kind)
+            if answer.shape != np.shape(drawn):
+                raise NotAlike(f"{name} was asked about {np.size(drawn)} numbers, in the neighbor about {answer.size}")
         source = args[0] if name == "added" else None  # CorrelatedNoise, whose method it is
         values, deviation = args[0 if source is None else 1], 0.0
         if source is not None:
@@ -102,8 +105,10 @@ class Tape:
         else:
             raise NotAlike(f"{name} was asked, which no account covers")
         matrix = None if source is None else source.factorization
-        wide = [np.array(each, np.float64) for each in (values, answer)]
-        self.calls.append(Asked(wide[0], wide[1], deviation, self.now(), name in SHARES, name == "skellam", matrix))
+        exact, given, own = (np.array(each, np.float64) for each in (values, answer, drawn))
+        noise = (own - exact).reshape(-1)
+        is_share = name in SHARES
+        self.calls.append(Asked(exact, given, noise, deviation, self.now(), is_share, name == "skellam", matrix))
         return answer
 
 
@@ -114,22 +119,28 @@ class Replayed(NamedTuple):
     ----------
     calls : sequence of Asked
         All calls, in their order.
-    released : object
-        Everything released, which can be compared.
+    left : mapping
+        All that left the run, by the name of its file or stream.
     epsilon, delta : float
         Claim of the whole run.
     rounds : int
         Number of committed rounds.
     rate : float
         Claimed rate of Poisson sampling; 1 where none is claimed.
+    took_part : ndarray of bool
+        Whether each node was asked to train, (rounds, nodes).
+    is_secure : bool
+        Whether nothing but the operating system gives the noise, so that another run has other noise.
     """
 
     calls: Sequence[Asked]
-    released: object
+    left: Mapping[str, Any]
     epsilon: float
     delta: float
     rounds: int
     rate: float = 1.0
+    took_part: NDArray[np.bool_] | None = None
+    is_secure: bool = False
 
 
 class RunLoss(NamedTuple):
@@ -154,12 +165,31 @@ def loss_of_runs(first: Replayed, again: Replayed) -> RunLoss:
         return RunLoss(math.inf, f"{len(first.calls)} noisy answers, the neighbor has {len(again.calls)}")
     if not first.calls:
         return RunLoss(math.inf, "no mechanism was asked")
-    if first.released != again.released:
-        return RunLoss(math.inf, "the noisy answers are the same, and what is released differs")
-    if len({call.noise for call in first.calls}) < len(first.calls):
-        return RunLoss(math.inf, "noise was used again")
+    if differ := [name for name in {**first.left, **again.left} if first.left.get(name) != again.left.get(name)]:
+        return RunLoss(math.inf, f"the noisy answers are the same, and {differ[0]} differs")
+    if why := _why_known(first, again):
+        return RunLoss(math.inf, why)
     spent = _epsilon(first, [one.values - other.values for one, other in zip(first.calls, again.calls, strict=True)])
     return RunLoss(spent / first.epsilon)
+
+
+def _why_known(first: Replayed, again: Replayed) -> str:
+    """Return why noise or coins do not hide what they are to hide; empty if nothing shows."""
+    runs = (first, again) if first.is_secure else (first,)
+    one = first.calls[0]
+    steps = 1 / one.deviation if one.is_share else 0.0
+    why = why_not_noise(np.concatenate([_in_deviations(run.calls) for run in runs]), steps=steps)
+    if why or first.rate == 1 or first.took_part is None:
+        return why
+    return why_not_coins(first.took_part, first.rate)
+
+
+def _in_deviations(calls: Sequence[Asked]) -> NDArray[np.float64]:
+    """Return the noise of each call, (calls, entries), in its standard deviations; correlated noise before C^-1."""
+    rows = np.stack([call.noise for call in calls])
+    matrix = calls[0].matrix
+    fresh = rows if matrix is None else matrix.matrix()[: len(rows), : len(rows)] @ rows
+    return np.asarray(fresh / np.array([call.deviation for call in calls])[:, None], np.float64)
 
 
 def _epsilon(run: Replayed, moved: Sequence[NDArray[np.float64]]) -> float:
@@ -174,5 +204,7 @@ def _epsilon(run: Replayed, moved: Sequence[NDArray[np.float64]]) -> float:
         apart = [float(np.linalg.norm(each)) for each in moved]
         mu = max(far / call.deviation / root for far, call, root in zip(apart, run.calls, together, strict=True))
         rounds = run.rounds
-    part = GaussianRounds(1 / mu, rounds, run.rate, is_skellam=run.calls[0].is_skellam) if mu else None
-    return epsilon_of([part], delta=run.delta) if part else 0.0
+    if not mu:
+        return 0.0
+    skellam = run.calls[0].is_skellam
+    return epsilon_at_least(mu, rounds, delta=run.delta, rate=run.rate, is_skellam=skellam)
