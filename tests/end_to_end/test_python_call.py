@@ -107,7 +107,7 @@ def test_objects_make_the_same_bytes_as_their_names(by_the_command, letters, wri
 @pytest.mark.parametrize(
     "from_file",
     [
-        pytest.param(False, id="standard-input", marks=pytest.mark.slow),
+        pytest.param(False, id="standard-input", marks=pytest.mark.long),
         pytest.param(True, id="script", marks=pytest.mark.long),  # as below, where it is interrupted
     ],
 )
