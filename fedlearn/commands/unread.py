@@ -65,6 +65,8 @@ def check_protects(given: Mapping[str, Any], config: RunConfig, *, in_file: Mapp
     if _is_private(config) or ":" in config.model.name or ":" in config.strategy.name:
         return
     before = RunConfig()
+    if {name for name in setting_names() if name.startswith("privacy.")} <= given.keys():  # all settings of a run
+        given, in_file = {}, {**in_file, **given}
     changed = (name for name in in_file if name in setting_names() and _value(config, name) != _value(before, name))
     for name in (*given, *changed):
         if name.startswith("privacy.") and name not in READ_BY_ALL:

@@ -48,7 +48,7 @@ REFUSALS = {
         "the model is private, and no budget pays for measuring it on a node", "set evaluation.nodes = 0"
     ),
     "rows-chosen": Refusal(
-        "sums would be exact, and a setting would choose or cut what a node adds",
+        "sums would be exact, and settings would choose or cut what a node adds",
         "leave out data.node_test_share, data.options and gate.max_examples",
     ),
     "sets-not-remembered": Refusal(

@@ -178,7 +178,7 @@ LEAKS = (
     ),
     Mend(
         "12", "client/node.py",
-        "    if is_private(config):\n        count =", "    if not config.data.node_test_share:\n        count =",
+        "    if _takes_all_rows(config):\n        count =", "    if not config.data.node_test_share:\n        count =",
         f"{TABLE}::test_all_rows_are_trained_on_whatever_share_the_server_wants_held_out",
     ),
     Mend(

@@ -171,8 +171,9 @@ MENDS = (
         f"{LIARS}::test_B3_a_node_that_lies_about_its_evaluation_is_not_counted_and_is_named",
     ),
     Mend(
-        "B4", "strategies/masked_mean.py",
-        "return np.where(values > high, ends.max, whole).astype(dtype)", "return np.rint(values).astype(dtype)",
+        "B4", "strategies/whole_numbers.py",
+        "return np.where(values > high, ends.max, whole).astype(ends.dtype)",
+        "return np.rint(values).astype(ends.dtype)",
         f"{NODES}::test_B4_integers_at_the_end_of_their_range_stay_there",
     ),
     Mend(
@@ -795,14 +796,14 @@ MENDS = (
     ),
     Mend(
         "K5", "fedlearn/runs/state_files.py",
-        "return arrays | {name: arrays[stored] for name, stored in tied.items()}",
-        "return arrays",
+        "found = arrays | {name: arrays[stored] for name, stored in tied.items()}",
+        "found = arrays",
         "end_to_end/test_states_of_modules.py::test_tied_parameters_are_sent_and_stored_once_and_stay_equal",
     ),
     Mend(
         "K6", "server/committing.py",
-        "        step = replace(step, state=kept_in_bounds(step.state, run.state))",
-        "        pass",
+        "_with_auxiliary(run, kept_in_bounds(step.state, run.state))",
+        "_with_auxiliary(run, step.state)",
         "end_to_end/test_states_of_modules.py::test_variances_are_never_negative_under_any_codec_or_strategy",
     ),
     Mend(
@@ -933,8 +934,9 @@ MENDS = (
     ),
     Mend(
         "I13", "fedlearn/data/sources/columns.py",
-        "chosen.taken(_of_file(test_path, dialect, chosen.special | {*names}), names)",
-        "chosen.taken(_of_file(test_path, dialect, None), chosen.names_in(_of_file(test_path, dialect, None)))",
+        "chosen.taken(_of_file(test_path, dialect, chosen.special | {*names}, chosen.special), names), classes",
+        "chosen.taken(_of_file(test_path, dialect, None, ()), chosen.names_in(_of_file(test_path, dialect, None, ()))),"
+        " classes",
         "unit/data/sources/test_files.py::test_the_columns_of_a_test_file_are_found_by_their_names",
     ),
     Mend(

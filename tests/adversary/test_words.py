@@ -39,7 +39,7 @@ def node(tmp_path, monkeypatch):
     restore(tmp_path)
     monkeypatch.setenv("FEDLEARN_DATA", str(tmp_path))
     SENT["state"] = initial_state(settings(**ASKED), {})
-    return lambda reason, **policy: STATES[reason](Hospital(tmp_path / "ledger", **policy), tmp_path)
+    return lambda reason, **policy: STATES[reason](Hospital(tmp_path / "ledger", declared="t.toml", **policy), tmp_path)
 
 
 def restore(folder):
@@ -241,7 +241,7 @@ def test_only_not_ready_waits(node, monkeypatch):
 
 
 def test_every_word_but_one_is_about_a_setting():
-    about = {"model", "privacy", "evaluation", "settings", "version", "--memory"}
+    about = {"model", "privacy", "evaluation", "settings", "version", "--memory", "the same nodes"}
     assert NOT_READY in REFUSALS
     for word, refusal in REFUSALS.items():
         assert word == NOT_READY or any(name in refusal.means + refusal.do for name in about), word

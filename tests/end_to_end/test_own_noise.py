@@ -196,7 +196,7 @@ def test_a_report_longer_than_noise_explains_is_refused(execute, monkeypatch):
         (SHARED, {"client.mods": "client.audits.chosen:model"}, "use none|mods"),
         (SHARED, {"rounds.selector": "poisson", "rounds.cohort": 3}, "may be smaller|use 'uniform'"),
         (SKELLAM, {"secure.bits": 24}, "a share of Skellam noise would be .* steps wide, .* use \\d bits fewer"),
-        (SHARED, {"secure.bits": 3}, "hide a change of 9 entries"),
+        (SHARED, {"secure.bits": 3}, "hide a change of 4,099 entries"),
         ({"model.name": "linear", "privacy.trust": "central"}, {}, "it is for privacy.protects"),
     ],
 )  # fmt: skip

@@ -46,8 +46,8 @@ class Mutant:
 
 
 MUTANTS = (
-    Mutant("quorum one lower", "server/phases/quorum.py", "if reported >= needed and not", "if reported >= needed - 1 and not"),
-    Mutant("quorum one higher", "server/phases/quorum.py", "if reported >= needed and not", "if reported > needed and not"),
+    Mutant("quorum one lower", "server/phases/quorum.py", "if reported >= needed:", "if reported >= needed - 1:"),
+    Mutant("quorum one higher", "server/phases/quorum.py", "if reported >= needed:", "if reported > needed:"),
     Mutant("quorum not asked", "server/committing.py", "reason = anew or missing_quorum(", "reason = anew and missing_quorum("),
     Mutant("second report counted", "server/phases/reporting.py", "            if again:\n", "            if again and False:\n"),
     Mutant("late report added", "server/phases/reporting.py", "until=exchange.clock.now() + deadline):",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -32,7 +31,14 @@ def visit_of(folder, *, model="statistics", real=True, run="one", at=(1, 1), que
     content = RecordDict({"config": ConfigRecord(dict(zip(("round_number", "attempt"), at, strict=True)))})
     memory = NodeMemory(texts={QUESTION: question} if question else {})
     return SimpleNamespace(
-        context=context, config=config, is_real=real, message=message, content=content, memory=memory, partition_id=3
+        context=context,
+        config=config,
+        is_real=real,
+        message=message,
+        content=content,
+        memory=memory,
+        partition_id=3,
+        holds_own_data=False,
     )
 
 
@@ -74,14 +80,12 @@ def test_a_question_of_training_has_one_set_and_another_question_another_one(tmp
         remember_set(visit_of(tmp_path, question="aa", run="two", **TRAINING), keys("a", "b", "c", "d"))
 
 
-def test_ten_thousand_rounds_are_remembered_and_the_next_takes_milliseconds(tmp_path):
+def test_ten_thousand_rounds_are_remembered_and_the_next_is_found_by_an_index(tmp_path):
     with closing(sqlite3.connect(tmp_path / "3.sets")) as database, database:
         database.execute("CREATE TABLE signed (question BLOB, of_round TEXT, nodes TEXT)")
         rows = ((number.to_bytes(32, "big"), f"{number}", "a b") for number in range(10_000))
         database.executemany("INSERT INTO signed VALUES (?, ?, ?)", rows)
-    begin = time.perf_counter()
     remember_set(visit_of(tmp_path, question="aa", **TRAINING), keys("a", "b", "c"))
-    assert time.perf_counter() - begin < 5  # the index is made, once
     again = SetsOfQuestion(tmp_path / "3.sets", bytes.fromhex("aa"))
     assert [each.nodes for each in again.signed()] == [named(keys("a", "b", "c"))]
     assert "by_question" in again._done("EXPLAIN QUERY PLAN SELECT nodes FROM signed WHERE question = ?", b"")[0][-1]
