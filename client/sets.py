@@ -38,7 +38,7 @@ from fedlearn.config import RunConfig
 from fedlearn.config.tables.reports import GateSettings
 from fedlearn.models import model_spec
 from fedlearn.runs.ledgers import LedgerFile
-from fedlearn.runs.node_sets import SUFFIX, Sets, SetsOfQuestion, SetsOfRows, SignedSet, named, sets_in
+from fedlearn.runs.node_sets import SUFFIX, Sets, SetsOfQuestion, SetsOfRows, SignedSet, named
 from fedlearn.words.errors import Refused
 
 QUESTION = "sum.question"  # in the node's memory: the digest of the question of training that it has answered last
@@ -96,7 +96,7 @@ def may_sign(before: Iterable[SignedSet], new: SignedSet) -> bool:
 
 
 def settle_set(visit: Visit, keys: Collection[bytes]) -> None:
-    """Forget the sets of other attempts at this round, before the node helps to unmask the sum over these nodes."""
+    """Remove the sets of other attempts at this round, before the node helps to unmask the sum over these nodes."""
     with _sets_of(visit) as sets:
         if sets is None:
             return
@@ -108,7 +108,7 @@ def settle_set(visit: Visit, keys: Collection[bytes]) -> None:
 def check_sets(visit: Visit) -> None:
     """Raise `LedgerDamaged` on a real node that would sum exactly and has lost sets that it had remembered."""
     if visit.is_real and sums_exactly(visit.config):
-        sets_in(_file_of(visit).read())
+        SetsOfRows(_file_of(visit)).signed()
 
 
 def tells_of_one(sets: Collection[Collection[str]]) -> bool:
@@ -122,7 +122,7 @@ def tells_of_one(sets: Collection[Collection[str]]) -> bool:
 
 @contextmanager
 def _sets_of(visit: Visit) -> Iterator[Sets | None]:
-    """Give what the node remembers of the question that it is in; None where nothing need be remembered."""
+    """Yield the sets that the node remembers of its current question; None where it need not remember any."""
     config = visit.config
     if not visit.is_real:
         yield None

@@ -111,8 +111,11 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
         else:  # what was spent follows from public settings, and leaves in the clear
             vector, bits = numbers.encoded(arrays["sums"]), numbers.modulus_bits
             metrics = {name: float(record[name]) for name in (EPSILON.name,) if name in record}
-        asked = _asked(visit, state)
+        whole = WholeQuestion.of(visit, state) if visit.is_real else None  # a virtual node has one server, its own
+        asked = whole.digest if whole else b""
         masked = node.mask(said_in(visit, Delivered), vector if is_masked else vector[:0], bits, asked)
+        if whole:  # not before: a message that is refused must not name the question of the report that was sent
+            visit.memory.texts[QUESTION] = whole.of_numbers(drawn=_is_drawn(visit)).hex()
     values = masked.values if is_masked else vector
     seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
     records = {
@@ -125,17 +128,9 @@ def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, sta
     return Message(content, reply_to=visit.message)
 
 
-def _asked(visit: Visit, state: State) -> bytes:
-    """Return the digest of the whole question; remember under which name the set of its sum is to be remembered.
-
-    A virtual node is asked by no other server than the one that runs it: it need not compare.
-    """
-    if not visit.is_real:
-        return b""
-    whole = WholeQuestion.of(visit, state)
-    drawn = not is_private(visit.config) and learner_of(visit.config).draws(len(examples_of(visit)))
-    visit.memory.texts[QUESTION] = whole.of_numbers(drawn=drawn).hex()
-    return whole.digest
+def _is_drawn(visit: Visit) -> bool:
+    """Return whether the node's fit draws random numbers that change its report noticeably."""
+    return not is_private(visit.config) and learner_of(visit.config).draws(len(examples_of(visit)))
 
 
 def _fixed_point(

@@ -22,7 +22,7 @@ from flwr.app import ArrayRecord
 from client.unsent import unsent_digest
 from client.visit import Visit
 from fedlearn import flower, wire
-from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.config import to_flower
 from fedlearn.words.state import State, digest_of
 
 OF_A_FIT = ("model.", "training.", "data.", "client.")  # the settings that a fit depends on
@@ -61,7 +61,7 @@ class WholeQuestion:
     @classmethod
     def of(cls, visit: Visit, state: State) -> WholeQuestion:
         """Return what a training message asks, of which the node has decoded a state."""
-        asked, settings = (_flat(config) for config in (from_flower(visit.context.run_config), visit.config))
+        asked, settings = _of_the_run(visit.context.run_config), _of_the_run(to_flower(visit.config))
         seed, round_number = visit.config.seed, visit.instruction.round_number
         records = dict(_texts_of(visit))
         return cls(digest_of(state), unsent_digest(visit), records, asked, settings, seed, round_number)
@@ -85,8 +85,8 @@ class WholeQuestion:
         return _digest(self.state, self.unsent, records, settings, *draws)
 
 
-def _flat(config: RunConfig) -> dict[str, Any]:
-    return {name: each for name, each in to_flower(config).items() if not name.startswith(OF_THE_ENGINE)}
+def _of_the_run(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in settings.items() if not name.startswith(OF_THE_ENGINE)}
 
 
 def _texts_of(visit: Visit) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +12,8 @@ from fedlearn.api.guest import guest
 from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, run_settings
-from fedlearn.config import RunConfig
 from fedlearn.engine.embedded.forkserver import begin_early
 from fedlearn.runs.names import CHECKPOINT
-from fedlearn.words.errors import printable
 
 
 def run(
@@ -90,7 +87,9 @@ def run(
         given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
         config = run_settings(given, None, folder)
         if progress:
-            _say_what_is_unread(given, config)
+            from fedlearn.commands.unread import say_unread
+
+            say_unread(given, config)
         with _python_says_how_to_go_on(Path(config.out)):
             from fedlearn.commands.once import run_once
 
@@ -102,13 +101,6 @@ def run(
                 show=shown if progress else None,
             )
     return Run(Path(config.out))
-
-
-def _say_what_is_unread(given: Mapping[str, Any], config: RunConfig) -> None:
-    from fedlearn.commands.unread import unread
-
-    for line in unread(given, config):
-        print(f"note: {printable(line)}", file=sys.stderr)
 
 
 @contextmanager

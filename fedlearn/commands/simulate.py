@@ -15,7 +15,6 @@ from fedlearn.commands.shared import result_table, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
 from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags, names_of
-from fedlearn.words.errors import printable
 
 EXAMPLES = """\
 Examples:
@@ -75,18 +74,13 @@ def simulate(
 
     Without any flag: the CIFAR-10 CNN on 100 clients, 20 of them in each of 20 rounds.
     """
+    from fedlearn.commands.unread import say_unread
+
     given = given | flat_from_assignments(set_ or [])
     settings = run_settings(given, config, resume)
     show = not (quiet or as_json)
-    _say_what_is_unread(given, settings)
+    say_unread(given, settings)
     _run(settings, is_new=resume is None, show=show, as_json=as_json, page=dashboard, log=log or [])
-
-
-def _say_what_is_unread(given: dict[str, Any], settings: RunConfig) -> None:
-    from fedlearn.commands.unread import unread
-
-    for line in unread(given, settings):
-        typer.echo(f"note: {printable(line)}", err=True)
 
 
 def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:

@@ -5,6 +5,7 @@ Only settings of a command line are looked at: a file of settings may hold all t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +18,7 @@ from fedlearn.config.marks import ReadBy, ReadIf
 from fedlearn.config.names import marks, setting_names
 from fedlearn.models import model_spec
 from fedlearn.plugins import TABLES
-from fedlearn.words.errors import SettingError
+from fedlearn.words.errors import SettingError, printable
 
 READ_BY_ALL = ("privacy.protects", "privacy.noise")  # the second is for client.mods, too
 PROTECTS_NOBODY = (
@@ -47,6 +48,12 @@ def unread(given: Mapping[str, Any], config: RunConfig) -> Iterator[str]:
     wanted = config.rounds.cohort
     if "rounds.cohort" in given and wanted > config.clients:
         yield f"rounds.cohort = {wanted} is more than there are: all {config.clients} clients take part in each round"
+
+
+def say_unread(given: Mapping[str, Any], config: RunConfig) -> None:
+    """Print a line on stderr for each setting that was given in vain."""
+    for line in unread(given, config):
+        print(f"note: {printable(line)}", file=sys.stderr)
 
 
 def check_protects(given: Mapping[str, Any], config: RunConfig, *, in_file: Mapping[str, Any] = NOTHING) -> None:

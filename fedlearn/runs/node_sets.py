@@ -39,7 +39,7 @@ class Sets(Protocol):
         ...
 
     def settle(self, signed: SignedSet) -> None:
-        """Forget the other sets of this round: this one is unmasked, so none of them ever is."""
+        """Remove the other sets of this round: after this set is unmasked, the protocol unmasks no other one."""
         ...
 
 
@@ -58,7 +58,7 @@ class SetsOfRows:
         self._file.append(line_after(self._file.read(), signed.nodes, of_round=signed.of_round))
 
     def settle(self, signed: SignedSet) -> None:
-        """Forget the other sets of this round."""
+        """Remove the other sets of this round."""
         self._file.append(line_after(self._file.read(), signed.nodes, of_round=signed.of_round, is_unmasked=True))
 
 
@@ -88,7 +88,7 @@ class SetsOfQuestion:
         self._done("INSERT INTO signed VALUES (?, ?, ?)", self._question, signed.of_round, nodes)
 
     def settle(self, signed: SignedSet) -> None:
-        """Forget the other sets of this round."""
+        """Remove the other sets of this round."""
         nodes = " ".join(sorted(signed.nodes))
         where = "question = ? AND of_round = ? AND nodes != ?"
         self._done(f"DELETE FROM signed WHERE {where}", self._question, signed.of_round, nodes)

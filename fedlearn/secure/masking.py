@@ -27,7 +27,7 @@ def pair_seed(roster: Roster, mine: KeyPair, position: int, other: int, asked: b
 def add_pairs(
     total: Words, roster: Roster, mine: KeyPair, position: int, others: Iterable[int], *, asked: bytes
 ) -> None:
-    """Add the masks that a node shares with others in place: the lower position of a pair adds, the other subtracts.
+    """Add the pairwise masks of a node to its vector in place: the lower position adds a mask, the higher subtracts it.
 
     Parameters
     ----------

@@ -122,7 +122,10 @@ class _Attempt:
         return too_few_groups(config, self._run.strategy, len(self._sums))
 
     def _of_one_kind(self, advertised: Sequence[Advertised]) -> list[Advertised]:
-        """Leave out nodes that sign by a key of the attempt where most sign by their own: these refuse the others."""
+        """Return the keys that one roster can hold: those of node keys, where most nodes sign by such a key.
+
+        Nodes that list their peers refuse a roster with any other key.
+        """
         own = [each for each in advertised if len(each.verify) == NODE_KEY]
         if 2 * len(own) <= len(advertised):
             return list(advertised)

@@ -117,7 +117,7 @@ def same(number: int, what: Any) -> Any:
 
 @dataclass
 class Attempt:
-    """One attempt at a secure sum of some nodes; each lie is a function of a node's number and what it would be told.
+    """Run one attempt at a secure sum; each lie is a function of a node's number and the honest message to the node.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class Attempt:
 
 
 class Ended(Exception):
-    """An attempt of which nothing more comes."""
+    """Raised where an attempt ends without a sum."""
 
 
 def summands_of(config: RunConfig, state: State) -> Any:

@@ -133,7 +133,7 @@ PLANTED: dict[str, Callable[[Iterable[SignedSet], SignedSet], bool]] = {
 
 
 def main(sequences: Annotated[int, typer.Option(min=1, help="How many, from seed 0 on.")] = 10_000) -> None:
-    """Draw sequences of questions, and print those that tell what a node has added."""
+    """Draw sequences of secure sums, and print those from which the vector of a single node follows."""
     lines = list(broken(range(sequences)))
     print("\n".join([*lines[:10], f"{sequences} sequences, {len(lines)} tell what a node has added"]))
     raise typer.Exit(1 if lines else 0)

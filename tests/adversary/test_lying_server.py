@@ -310,6 +310,24 @@ def test_the_same_question_is_not_answered_with_a_node_less(nodes, other, others
     assert isinstance(outcome, str) and "tells-of-one" in outcome
 
 
+def test_a_refused_message_does_not_rename_the_question_of_the_report_that_was_sent(nodes):
+    config, reported = asked(**FULL), {}
+
+    def keep(number, content):
+        reported[number] = flower.from_bytes(flower.to_bytes(content))
+        return content
+
+    def ask_again(number, survivors):
+        other = reported[number]
+        flower.filled(other, {wire.ARRAYS: wire.pack_arrays(dead(wire.read_state(other)))})
+        assert nodes[number].ask("train", other, config)[0]
+        return survivors
+
+    assert not isinstance(Attempt(config, nodes, content=keep, survivors=ask_again).outcome(), str)
+    again = changed(config, out=f"run-{next(RUNS)}")
+    assert "tells-of-one" in Attempt(again, nodes[:4]).outcome()
+
+
 def test_a_node_that_vanishes_before_the_sum_is_unmasked_ends_nothing(nodes):
     config = asked(**FULL)
     assert "signed" not in str(Attempt(config, nodes, signers=2).outcome())  # two of five sign: no sum

@@ -66,7 +66,7 @@ def check_apart(model: TorchModel, name: str, *, count: int = 2) -> None:
 
 @contextmanager
 def _remembered(model: TorchModel, *, times: float = 1.0) -> Iterator[list[str]]:
-    """Put parameters and buffers back after the block; give the names of those that it has written.
+    """Restore parameters and buffers after the block; yield a list that receives the names of those it has written.
 
     Parameters
     ----------
