@@ -101,7 +101,7 @@ def examples_to_test(visit: Visit) -> Examples:
 def _say_what_is_numbered_here(config: RunConfig) -> tuple[str, ...]:
     """Log, once a run, what no server can see: numbers of classes and columns that go by this node's own examples."""
     spec, said, lines = loaded(config)[0].spec, json.loads(config.data.options or "{}"), []
-    if spec.table is not None or not is_path(config.data.dataset):
+    if spec.table is not None or not is_path(config.data.dataset) or config.data.dataset.endswith(".toml"):
         return ()
     if spec.class_names and "classes" not in said:
         lines.append(f"classes are numbered by this node's own examples ({', '.join(spec.class_names[:10])})")

@@ -15,6 +15,7 @@ import typer
 from fedlearn.commands.audit import audit
 from fedlearn.commands.check import check
 from fedlearn.commands.client import client
+from fedlearn.commands.declare import declare
 from fedlearn.commands.keys import keys
 from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
@@ -69,6 +70,7 @@ for _command in (
     submit,
     server,
     client,
+    declare,
     keys,
     check,
     audit,
@@ -106,6 +108,7 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     say_warnings()
     _look_in_the_current_folder()
     given = with_default_port(sys.argv[1:] if arguments is None else arguments)
+    given = given[1:] if given[:2] == ["client", "declare"] else given  # a client takes no arguments
     try:
         code = app(args=given, prog_name=program, standalone_mode=False)
     except Interrupted as error:

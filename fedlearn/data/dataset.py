@@ -9,6 +9,8 @@ from typing import Any, Self
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.data.packing import PARTS, Places, examples_at, places_of
 
+TEST_ROWS = "test rows"  # in `Dataset.counted`
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -64,6 +66,9 @@ class Dataset:
     test_is_public : bool, optional
         Whether the test examples are public; else they are as private as the training examples. None: they are public
         if the data set is one of `DATASETS`.
+    counted : tuple of str, default=()
+        What nobody declared and was found by looking at the examples, as ``"classes"``, or `TEST_ROWS`, which a
+        permutation of all rows chose. A private run takes no data set with such facts (`fedlearn.data.private`).
 
     Raises
     ------
@@ -94,6 +99,7 @@ class Dataset:
     schema: TableSchema | None = None
     owner_notices: tuple[str, ...] = ()
     test_is_public: bool | None = None
+    counted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the classes are those of the schema, if there is one."""

@@ -23,6 +23,7 @@ BLOCK = 1 << 16  # rows whose canonical bytes are made at once
 
 _nothing_held_out = ContextVar("nothing held out", default=False)
 _each_by_itself = ContextVar("each by itself", default=False)
+_unfit_left_out = ContextVar("unfit rows left out", default=False)
 
 
 def drawn(examples: Examples, *, seed: int, purpose: str) -> NDArray[np.float64]:
@@ -72,9 +73,34 @@ def each_by_itself() -> Iterator[None]:
         _each_by_itself.reset(before)
 
 
+@contextmanager
+def records_are_private() -> Iterator[None]:
+    """Read within `each_by_itself`, and leave out each record that is not as declared, as long as the block lasts.
+
+    An error would tell that such a record is there.
+    """
+    before = _unfit_left_out.set(True)
+    try:
+        with each_by_itself():
+            yield
+    finally:
+        _unfit_left_out.reset(before)
+
+
 def draws_by_itself() -> bool:
     """Return whether each record draws its part by itself, as within `each_by_itself`."""
     return _each_by_itself.get()
+
+
+def leaves_unfit_out() -> bool:
+    """Return whether a record that is not as declared is left out, as within `records_are_private`."""
+    return _unfit_left_out.get()
+
+
+def reading_key() -> str:
+    """Return what the blocks around a reader add to the key of its entry in the cache; empty outside of all."""
+    ways = {"nothing held out": _nothing_held_out, "each by itself": _each_by_itself, "unfit left out": _unfit_left_out}
+    return "".join(f"\n{name}" for name, is_so in ways.items() if is_so.get())
 
 
 def share_held_out(share: float) -> float:

@@ -14,8 +14,14 @@ FILE_SUFFIXES = tuple(kind for kind in plugins.DATA_READERS if kind.startswith("
 
 @one_line_errors
 def is_path(name: str) -> bool:
-    """Return whether the name of a data set can only be a file, a folder, or a name on the Hub."""
+    """Return whether the name of a data set can only be a file, a folder, or a name on the Hub.
+
+    >>> [is_path(name) for name in ("houses.csv", "mylab.letters:load", "lab/letters.py:load", "lab/letters")]
+    [True, False, False, True]
+    """
     path = Path(name)
+    if path.suffix.startswith(".py:"):  # a function in a file
+        return False
     is_place = path.is_dir() or ending_of(path) in FILE_SUFFIXES
     return name.startswith(HUB) or is_place or "/" in name.partition(":")[0] or name == "."
 

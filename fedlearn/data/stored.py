@@ -10,7 +10,7 @@ import numpy as np
 from fedlearn.data.base import Examples, Facts
 from fedlearn.data.cache import cached
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.drawing import draws_by_itself, share_held_out
+from fedlearn.data.drawing import reading_key
 from fedlearn.data.entries import Arrays
 from fedlearn.data.packing import arrays_of, examples_in, hash_of
 
@@ -33,8 +33,7 @@ def dataset_at(name: str, kind: str, key: str, make: Callable[[], Arrays]) -> Da
     make
         Returns examples and facts as `with_facts` does.
     """
-    whole_key = key if share_held_out(1.0) else f"{key}\nnothing held out"
-    entry = cached(kind, f"{whole_key}\neach by itself" if draws_by_itself() else whole_key, make)
+    entry = cached(kind, f"{key}{reading_key()}", make)
     facts = json.loads(entry.arrays[ABOUT].tobytes())
     lists = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
     train, test = examples_in(entry.arrays)

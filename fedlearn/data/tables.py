@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.data.array_file import is_of_arrays, load_array_file
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.cache import cached
 from fedlearn.data.column_files import MISSING, Columns, read_columns
@@ -42,8 +43,10 @@ SAID = "said"  # array with the JSON text of these lines
 
 @one_line_errors
 def load_schema_file(file: str | Path) -> Dataset:
-    """Return the table that a TOML file declares."""
+    """Return the table, or the arrays or pictures, that a TOML file declares."""
     path = Path(file).expanduser().absolute()
+    if is_of_arrays(path):
+        return load_array_file(path)
     data, test, schema, dialect = read_schema(path)
     files = [data] if test is None else [data, test]
     for each in files:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,13 +14,13 @@ from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.config.tables.learning import ModelSettings
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.drawing import each_by_itself
-from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_map
+from fedlearn.data.private import DataSource, Protected
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.initial import found_initial, initial_from
+from fedlearn.plugging.registry import load_reference
 from fedlearn.secure.whole import WholeNumbers
 from fedlearn.words.errors import SettingError, said
 from fedlearn.words.metric import EPSILON
@@ -38,9 +37,20 @@ TAKE_ROWS_AS_THEY_ARE = ("linear", "mlp")
 
 def dataset_of(config: RunConfig) -> Dataset:
     """Return the run's data set; nothing that only the model needs is imported."""
-    is_private = model_spec(config.model.name).is_private or config.protects_records or config.protects_nodes
-    with each_by_itself() if is_private else nullcontext():
-        return load_dataset(_asked_for(config), config.data.dir, options=config.data.options)
+    source = DataSource(_asked_for(config), config.data.dir, config.data.options)
+    return source.read(_protected(config), must_be_declared=config.privacy.noise == "secure")
+
+
+def _protected(config: RunConfig) -> Protected:
+    is_private = model_spec(config.model.name).is_private or _is_private_guest(config.training.learner)
+    if is_private or config.protects_records:
+        return Protected.RECORDS
+    return Protected.NODES if config.protects_nodes else Protected.NOTHING
+
+
+def _is_private_guest(learner: str) -> bool:
+    """Return whether a learner from outside keeps all about records to itself but what a budget pays for."""
+    return ":" in learner and bool(getattr(load_reference(learner), "is_private", False))
 
 
 def _asked_for(config: RunConfig) -> str:
@@ -51,7 +61,7 @@ def _asked_for(config: RunConfig) -> str:
 
 def is_ours(config: RunConfig) -> bool:
     """Return whether the run's data set comes with fedlearn, so that everybody may know its rows."""
-    return _asked_for(config) in DATASETS
+    return DataSource(_asked_for(config)).is_ours
 
 
 def with_found_data(config: RunConfig) -> RunConfig:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.declared import TEST_SHARE, Channels, Declared
+from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.stored import kept
 
 
@@ -84,4 +85,5 @@ def from_arrays(
     ('ann', 'bob')
     """
     declared = Declared(name, classes=classes, vocabulary=vocabulary, mean=mean, std=std, channels=channels)
-    return kept(name, *declared.checked((X, y, groups), (X_test, y_test, groups_test), test_share=test_share))
+    found = kept(name, *declared.checked((X, y, groups), (X_test, y_test, groups_test), test_share=test_share))
+    return with_counted(found, classes=classes, vocabulary=vocabulary, has_test=X_test is not None)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.base import Facts
+from fedlearn.data.drawing import leaves_unfit_out
 from fedlearn.words.errors import UsageError, quoted
 
 MOST_NAMES = 10_000  # columns whose names travel with a spec
@@ -43,8 +44,7 @@ def array_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
     if array.dtype == object and columns_of(given) and name[0] == "X":
         array = _array_of_columns(given, name, wrong)
     if array.dtype == object and array.size:
-        if (missing := first_missing(array)) is not None:
-            raise wrong(f"{name}: example {missing} has no value: fill it or leave it out")
+        array = _filled(array, name, wrong)
         if all(isinstance(value, str) for value in array.flat):
             array = array.astype(str)
     if array.dtype.kind not in "biufU":
@@ -60,8 +60,8 @@ def _array_of_columns(frame: Any, name: str, wrong: Wrong) -> NDArray[Any]:
     parts = []
     for column in columns_of(frame):
         part = np.asarray(frame[column])
-        if part.dtype == object and (missing := first_missing(part)) is not None:
-            raise wrong(f"{name}, column {column!r}: example {missing} has no value: fill it or leave it out")
+        if part.dtype == object:
+            part = _filled(part, f"{name}, column {column!r}", wrong)
         if part.dtype == object and all(isinstance(value, Number) for value in part.flat):
             part = part.astype(np.float64)
         if part.dtype.kind not in "biuf":
@@ -70,13 +70,25 @@ def _array_of_columns(frame: Any, name: str, wrong: Wrong) -> NDArray[Any]:
     return np.column_stack(parts)
 
 
+def _filled(array: NDArray[Any], name: str, wrong: Wrong) -> NDArray[Any]:
+    """Refuse missing values; where records are private, return them as values that fit no declaration."""
+    missing = first_missing(array)
+    if missing is None:
+        return array
+    if not leaves_unfit_out():
+        raise wrong(f"{name}: example {missing} has no value: fill it or leave it out")
+    filler = "" if any(isinstance(value, str) for value in array.flat) else np.nan
+    values = [filler if value is None or value != value is not False else value for value in array.flat]
+    return np.array(values, object if filler == "" else np.float64).reshape(array.shape)
+
+
 def numbers_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
-    """Return an array as `array_of` does, in which floats are float32 and finite."""
+    """Return an array as `array_of` does, in which floats are float32, and finite unless unfit rows are left out."""
     array = array_of(given, name, wrong)
     if array.dtype.kind != "f":
         return array
     array = np.ascontiguousarray(array, np.float32)
-    if not np.isfinite(array).all():
+    if not leaves_unfit_out() and not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
         raise wrong(f"{name}: example {row} holds NaN or a number that float32 does not hold: fill it or leave it out")
     return array

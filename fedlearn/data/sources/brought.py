@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from fedlearn.data.base import Examples
-from fedlearn.data.dataset import Dataset
+from fedlearn.data.dataset import TEST_ROWS, Dataset
+from fedlearn.data.drawing import draws_by_itself
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.as_arrays import array_of, columns_of
@@ -72,7 +73,11 @@ class Brought:
         found = from_arrays(**arrays, name=self.name)
         said = [*self.said, *many_classes(found)]
         found = replace(found, notice="; ".join(said)) if said else found
-        return replace(found, group_names=self.nodes) if self.nodes else found
+        if not self.nodes:
+            return found
+        is_drawn = not (is_split or TEST_ROWS in found.counted or draws_by_itself())
+        counted = (*found.counted, *((TEST_ROWS,) if is_drawn else ()))
+        return replace(found, group_names=self.nodes, counted=counted)
 
     @property
     def scored(self) -> tuple[Any, Any]:

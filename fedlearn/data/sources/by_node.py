@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.drawing import share_held_out
+from fedlearn.data.drawing import draws_by_itself, share_held_out
 from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order
 from fedlearn.data.sources.declared import SPLIT_SEED, TEST_SHARE
 from fedlearn.words.errors import UsageError
@@ -66,9 +66,10 @@ def joined(what: str, parts: Sequence[Any], nodes: Sequence[str], name: str) -> 
 def with_held_out(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return keywords of `from_arrays` in which a fixed share of each node's examples is for testing.
 
-    A node of one example trains on it. Without a node of two examples, or where nothing is held out, nothing changes.
+    A node of one example trains on it. Without a node of two examples, or where nothing is held out, nothing changes;
+    nor where each record draws its part by itself, which `from_arrays` lets it do.
     """
-    share, owners = share_held_out(TEST_SHARE), arrays["groups"]
+    share, owners = 0.0 if draws_by_itself() else share_held_out(TEST_SHARE), arrays["groups"]
     is_test = np.zeros(len(owners), bool)
     for node in range(owners.max() + 1) if share else ():
         rows = np.flatnonzero(owners == node)

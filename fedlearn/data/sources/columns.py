@@ -18,11 +18,13 @@ from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.as_arrays import named_columns
 from fedlearn.data.sources.column_values import FRAME, Columns, labels_of, values_of
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
+from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.images import Size
 from fedlearn.data.sources.table_files import ENDINGS, Dialect, names_in, place_of, read_table, with_codes
 from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.words.errors import DataNotFound, UsageError
 
+KINDS = "kinds of its columns"  # one cell that is no number makes a column of texts
 READING = 4  # version of what cells and columns mean: a new number makes every cached table unknown
 
 
@@ -105,7 +107,8 @@ def from_table(
 
     files = identity(*(each for each in (path, test_path) if each is not None))
     key = f"{files}\n{chosen} {dialect} {classes=} {test_share=} {READING=}"
-    return dataset_at(str(path), "table-file", key, make)
+    found = dataset_at(str(path), "table-file", key, make)
+    return with_counted(found, classes=classes, vocabulary=None, has_test=test is not None, also=[KINDS])
 
 
 @one_line_errors

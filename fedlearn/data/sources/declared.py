@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples, Facts
-from fedlearn.data.drawing import drawn, draws_by_itself, share_held_out
+from fedlearn.data.drawing import drawn, draws_by_itself, leaves_unfit_out, share_held_out
 from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order, named_columns, numbers_of
+from fedlearn.data.sources.fitting import fitting_inputs, fitting_targets
 from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import rng_for
 
@@ -40,7 +41,10 @@ class Declared:
     def checked(self, train: Given, test: Given, *, test_share: float) -> tuple[Examples, Examples, Facts]:
         """Return training and test examples, and the facts about them."""
         has_test = self._has_test(test)
+        names = named_columns(columns_of(train[0]))
         test = (self._in_order("X", train[0], test[0]), self._in_order("y", train[1], test[1]), test[2])
+        if leaves_unfit_out():
+            train, test = self._fitting(train), self._fitting(test) if has_test else test
         parts = [("X", "y", "groups", train), *([("X_test", "y_test", "groups_test", test)] if has_test else [])]
         inputs = [self._inputs(given[0], name) for name, _, _, given in parts]
         targets = [self._targets(given[1], name, x) for (_, name, _, given), x in zip(parts, inputs, strict=True)]
@@ -59,7 +63,7 @@ class Declared:
         facts = {
             "num_classes": self._count(named, class_names, vocabulary), "mean": mean, "std": std,
             "vocabulary": vocabulary, "class_names": class_names, "group_names": group_names,
-            **named_columns(columns_of(train[0])),
+            **names,
         }  # fmt: skip
         return examples[0], examples[1], facts
 
@@ -78,6 +82,14 @@ class Declared:
             return in_order(train, test)
         except ValueError as error:
             raise self.wrong(f"{name}_test {error} of {name}: name them alike") from None
+
+    def _fitting(self, given: Given) -> Given:
+        """Return the rows that are as declared: where records are private, another one is left out."""
+        X, y = numbers_of(given[0], "X", self.wrong), numbers_of(given[1], "y", self.wrong)
+        self._same_length("X", X, "y", y)
+        X = X.astype(np.float32) if columns_of(given[0]) else X
+        fits = fitting_inputs(X, self.vocabulary) & fitting_targets(y, self.classes or self.vocabulary)
+        return X[fits], y[fits], None if given[2] is None else np.asarray(given[2])[fits]
 
     def _inputs(self, given: Any, name: str) -> NDArray[Any]:
         array = numbers_of(given, name, self.wrong)

@@ -15,11 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.drawing import leaves_unfit_out
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
-from fedlearn.data.sources.images import READING, SUFFIXES, Size, decoded
+from fedlearn.data.sources.fitting import with_counted
+from fedlearn.data.sources.images import READING, SUFFIXES, Size, decoded, readable
 from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.words.errors import DataNotFound, UsageError
 
@@ -79,7 +81,10 @@ def from_folder(
         return with_facts(*declared.checked(given[0], given[1], test_share=test_share))
 
     every = [path for paths in files.values() for path in paths]
-    return dataset_at(str(root), "folder", f"{identity(*every)}\n{size=} {classes=} {test_share=} {READING=}", make)
+    key = f"{identity(*every)}\n{size=} {classes=} {test_share=} {READING=}"
+    found_in = dataset_at(str(root), "folder", key, make)
+    also = [] if size else ["size of the pictures"]
+    return with_counted(found_in, classes=classes, vocabulary=None, has_test=test is not None, also=also)
 
 
 def _files_of(part: Path) -> list[Path]:
@@ -116,4 +121,6 @@ def _shown(name: str) -> str:
 
 def _given(part: Path, files: list[Path], size: Size | None) -> Given:
     labels = np.array([_shown(path.relative_to(part).parts[0]) for path in files])
+    if leaves_unfit_out():
+        return *readable(files, labels, size), None
     return decoded(files, [str(path) for path in files], size), labels, None

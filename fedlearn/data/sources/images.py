@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ MOST_PIXELS = 89_478_485  # of a picture; for more, Pillow warns of a decompress
 GREY = ("1", "L", "LA", "La")  # transparency is left out, as everywhere
 DEEP = ("I;16", "I;16L", "I;16B", "I;16N")  # 16 bits
 COLOURED = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV")
+COLOURS = 3  # channels of a picture that is not grey
 READING = 3  # version of what modes mean: a new number makes every cached picture unknown
 
 Size = tuple[int, int]
@@ -55,6 +57,24 @@ def decoded(pictures: Sequence[Any], places: Sequence[str], size: Size | None) -
             )
     channels = max(array.shape[2] for array in arrays)
     return np.stack([np.broadcast_to(array, (*array.shape[:2], channels)) for array in arrays])
+
+
+def readable(
+    pictures: Sequence[Path], labels: NDArray[Any], size: Size | None
+) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """Return the pictures that can be read, with three channels, and their labels; of the size, or of the first's.
+
+    So what one picture holds, or that it is broken, changes no other one: where records are private.
+    """
+    arrays, read = [], []
+    for place, picture in enumerate(pictures):
+        with suppress(UsageError):
+            found = _pixels(picture, str(picture), size)
+            if found.shape[:2] == (size or (arrays[0] if arrays else found).shape[:2]):
+                arrays.append(np.broadcast_to(found, (*found.shape[:2], COLOURS)))
+                read.append(place)
+    shape = (0, *(size or (1, 1)), COLOURS)
+    return np.stack(arrays) if arrays else np.empty(shape, np.uint8), labels[read]
 
 
 def _pixels(picture: Any, place: str, size: Size | None) -> NDArray[np.uint8]:

@@ -23,6 +23,7 @@ from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity, one_line
 from fedlearn.data.reading import one_line_errors, opened
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
+from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.images import SUFFIXES
 from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.words.errors import DataNotFound, UsageError, quoted
@@ -64,7 +65,9 @@ def from_leaf(path: str | Path, *, classes: int | None = None, test_share: float
         return with_facts(*declared.checked(given[0], test, test_share=test_share))
 
     every = [file for each in files for file in each]
-    return dataset_at(str(root), "leaf", f"{identity(*every)}\n{classes=} {test_share=}", make)
+    found = dataset_at(str(root), "leaf", f"{identity(*every)}\n{classes=} {test_share=}", make)
+    also = ["users", "shape of x"]
+    return with_counted(found, classes=classes, vocabulary=found.vocabulary, has_test=len(files) > 1, also=also)
 
 
 def _files_of(part: Path) -> list[Path]:

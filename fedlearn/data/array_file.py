@@ -1,0 +1,113 @@
+"""The small TOML file that declares what is public about arrays or pictures.
+
+```toml
+data = "scans.npz"        # or a folder of pictures; beside this file, unless the path is absolute
+classes = 3               # a number or names, ["healthy", "ill"]; 0 of a regression
+vocabulary = 5000         # of tokens
+size = [64, 64]           # of pictures, to which they are scaled
+test = "public.npz"       # public examples for testing, of the same kind
+```
+
+A table is declared by its columns (`schema_file.py`).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.drawing import nothing_held_out, records_are_private
+from fedlearn.data.folder import one_line
+from fedlearn.data.reading import ending_of, text_of
+from fedlearn.data.sources.image_folder import from_folder
+from fedlearn.data.sources.npz import from_npz
+from fedlearn.plugging.options import allowed_by
+from fedlearn.words.errors import DataNotFound, UsageError
+
+ARRAYS = ".npz"
+Side = Annotated[int, Field(gt=0)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _ArrayFile(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: str
+    classes: Annotated[int, Field(ge=0)] | tuple[str, ...]
+    vocabulary: Annotated[int, Field(gt=1)] | None = None
+    size: tuple[Side, Side] | None = None
+    mean: Number | tuple[Number, ...] | None = None
+    std: Number | tuple[Number, ...] | None = None
+    test: str = ""
+
+
+def is_of_arrays(path: Path) -> bool:
+    """Return whether a TOML file declares arrays or pictures; a file that cannot be read as TOML does not."""
+    try:
+        data = path.parent / str(tomllib.loads(text_of(path)).get("data", ""))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return False
+    return data.suffix.lower() == ARRAYS or (data.is_dir() and data != path.parent)
+
+
+def load_array_file(path: Path) -> Dataset:
+    """Return the arrays or pictures that a TOML file declares; records that are not so are left out.
+
+    Raises
+    ------
+    DataNotFound
+        If a file that it names is not there.
+    UsageError
+        If it says something wrong, or too little; in one line.
+    """
+    declared = _read(path)
+    with records_are_private():
+        if not declared.test:
+            return replace(_examples_of(path, declared.data, declared), name=str(path))
+        with nothing_held_out():
+            rows, test = (_examples_of(path, name, declared) for name in (declared.data, declared.test))
+    both = sha256(f"{rows.fingerprint} {test.fingerprint}".encode()).hexdigest()[: len(rows.fingerprint)]
+    if rows.spec.shape != test.spec.shape:
+        raise UsageError(
+            f"{path}: examples of data are {rows.spec.shape}, and of test {test.spec.shape}: give one shape"
+        )
+    return replace(rows, name=str(path), test=test.train, test_is_public=True, fingerprint=both)
+
+
+def _read(path: Path) -> _ArrayFile:
+    try:
+        return _ArrayFile.model_validate(tomllib.loads(text_of(path)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][:1])
+        raise UsageError(f"{path}: {where}: {allowed_by(error) or one_line(error)}") from None
+
+
+def _examples_of(path: Path, name: str, declared: _ArrayFile) -> Dataset:
+    place = path.parent / name
+    if not place.exists():
+        raise DataNotFound(f"{path}: there is no file or folder {place}")
+    found = _arrays(place, declared) if ending_of(place) == ARRAYS else _pictures(path, place, declared)
+    if found.counted:
+        wanted = " and ".join(found.counted)
+        raise UsageError(f"{path}: declare the {wanted} of {place}, so that no record changes them")
+    return found
+
+
+def _arrays(place: Path, declared: _ArrayFile) -> Dataset:
+    given: dict[str, Any] = {name: getattr(declared, name) for name in ("classes", "vocabulary", "mean", "std")}
+    return from_npz(place, **given)
+
+
+def _pictures(path: Path, place: Path, declared: _ArrayFile) -> Dataset:
+    if isinstance(declared.classes, int):
+        raise UsageError(
+            f"{path}: classes = {declared.classes}: the classes of pictures are names of folders: list them"
+        )
+    return from_folder(place, size=declared.size, classes=declared.classes)
