@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedlearn import wire
-from fedlearn.config import RunConfig
+from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.baselines import NONE
 from fedlearn.data.base import DataSpec
 from fedlearn.models import model_spec
@@ -16,6 +16,7 @@ from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.names import EVENTS
+from fedlearn.runs.participation import is_secret, without_participation
 from fedlearn.runs.statistics import write_statistics
 from fedlearn.runs.usage import memory_bytes
 from fedlearn.words.metric import VIRTUAL_SECONDS
@@ -37,43 +38,42 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
     bytes_up = sum(record.bytes_up for record in history.rounds)
     bytes_down = sum(record.bytes_down for record in history.rounds)
     uploads = sum(record.uploads for record in history.rounds)
-    folder.write_summary(
-        {
-            "status": status,
-            "reason": reason,
-            "dataset": config.data.dataset,
-            "dataset_notice": config.data.notice,
-            "model": config.model.name,
-            **({"initial": config.model.initial_sha256} if config.model.initial else {}),
-            **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
-            **attack_results(config),
-            **_scores(history),
-            **_on_nodes(history),
-            **_privacy(run),
-            **_spent_by_strategy(run),
-            **_of_nodes(run),
-            **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
-            **({"notices": list(run.notes)} if run.notes else {}),
-            **_secure(run),
-            **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
-            "metrics": history.metrics.to_plain(),
-            "rounds": len(history.rounds),
-            **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),
-            "clients": config.clients,
-            "bytes_up": bytes_up,
-            "bytes_down": bytes_down,
-            "bytes_protocol": sum(record.bytes_protocol for record in history.rounds),
-            "compression_ratio": _ratio(run, uploads, bytes_up),
-            "bytes_total": bytes_up + bytes_down,
-            **_bits(run, bytes_up, bytes_down, uploads),
-            "seconds": round(run.seconds, 3),
-            **_virtual(run),
-            "cpu_seconds": None if (cpu := run.processor.seconds()) is None else round(cpu, 3),
-            "memory_bytes": memory_bytes(),
-            "seed": config.seed,
-            "model_sha256": run.store.model_sha256,
-        }
-    )
+    written: dict[str, object] = {
+        "status": status,
+        "reason": reason,
+        "dataset": config.data.dataset,
+        "dataset_notice": config.data.notice,
+        "model": config.model.name,
+        **({"initial": config.model.initial_sha256} if config.model.initial else {}),
+        **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
+        **attack_results(config),
+        **_scores(history),
+        **_on_nodes(history),
+        **_privacy(run),
+        **_spent_by_strategy(run),
+        **_of_nodes(run),
+        **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
+        **({"notices": list(run.notes)} if run.notes else {}),
+        **_secure(run),
+        **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
+        "metrics": history.metrics.to_plain(),
+        "rounds": len(history.rounds),
+        **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),
+        "clients": config.clients,
+        "bytes_up": bytes_up,
+        "bytes_down": bytes_down,
+        "bytes_protocol": sum(record.bytes_protocol for record in history.rounds),
+        "compression_ratio": _ratio(run, uploads, bytes_up),
+        "bytes_total": bytes_up + bytes_down,
+        **_bits(run, bytes_up, bytes_down, uploads),
+        "seconds": round(run.seconds, 3),
+        **_virtual(run),
+        "cpu_seconds": None if (cpu := run.processor.seconds()) is None else round(cpu, 3),
+        "memory_bytes": memory_bytes(),
+        "seed": config.seed,
+        "model_sha256": run.store.model_sha256,
+    }
+    folder.write_summary(without_participation(written) if is_secret(to_flower(config)) else written)
 
 
 def write_confusions(run: ServerRun, spec: DataSpec) -> None:

@@ -34,6 +34,7 @@ from fedlearn.runs.names import (
     SUMMARY,
     TABLE,
 )
+from fedlearn.runs.participation import OF_A_RUN, is_secret, without_participation
 from fedlearn.runs.reading import cleaned, read_small
 from fedlearn.words.errors import printable, said
 from fedlearn.words.metrics import Metrics
@@ -41,6 +42,7 @@ from fedlearn.words.spread import ON_NODES
 
 NOTES = "notes.txt"  # written by the user
 RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
+OPEN_FILES = tuple(name for name in RAW_FILES if name not in (EVENTS, TABLE, NODES, DEALT, CHECKPOINT))
 WENT_WRONG = (
     "failed", "refused", "late", "abandoned", "too-few-ready", "answered-late", "too-far", "evaluation-refused",
 )  # fmt: skip
@@ -84,7 +86,7 @@ class StoredRun:
     def files(self) -> dict[str, int]:
         """The raw files of the run: name -> bytes; links are left out."""
         sizes = {}
-        for name in RAW_FILES:
+        for name in RAW_FILES if not self.log.hides else OPEN_FILES:
             with suppress(OSError):
                 found = os.lstat(f"{self.folder}/{name}")
                 if stat.S_ISREG(found.st_mode):
@@ -130,8 +132,8 @@ class StoredRun:
         return sum(filter(None, self.column(name)), 0.0)
 
     def sent(self, name: str) -> float | None:
-        """Return the sum of a column of bytes; None of a baseline of a federation, where nothing would be sent."""
-        return None if "baseline" in self.summary else self.total(name)
+        """Return the sum of a column of bytes; None of a baseline, or where it is secret."""
+        return None if "baseline" in self.summary or self.log.hides else self.total(name)
 
     def latest(self, name: str) -> float | None:
         """Return the last value of a column that was measured, None if none was."""
@@ -143,6 +145,7 @@ class LogRead:
     """The events of a run, as far as they have been read."""
 
     path: Path
+    hides: bool = False  # events that tell who took part
     view: RunView = field(default_factory=RunView)
     wrong: Counter[tuple[str, str]] = field(default_factory=Counter)  # (what, reason) -> how often
     ended: str = ""
@@ -165,6 +168,8 @@ class LogRead:
                 self._take(event)
 
     def _take(self, event: Event) -> None:
+        if self.hides and event["event"] not in OF_A_RUN:
+            return
         if any(not _is_count(event[name]) for name in COUNTS if name in event):
             return
         self.seen = True
@@ -190,16 +195,19 @@ def read_run(name: str, folder: Path, log: LogRead | None = None) -> StoredRun:
         The events of an earlier call for the same folder, so that only new events are read; else all are read.
     """
     problems: list[str] = []
-    log = log or LogRead(folder / EVENTS)
+    settings = _settings(folder / SETTINGS, problems)
+    log = log or LogRead(folder / EVENTS, hides=is_secret(settings))
     with _said_of(EVENTS, problems):
         log.read_on()
     return StoredRun(
         name=printable(name),
         folder=folder,
-        settings=_settings(folder / SETTINGS, problems),
+        settings=settings,
         environment=_table(folder / ENVIRONMENT, problems),
         summary=_table(folder / SUMMARY, problems) if os.path.lexists(folder / SUMMARY) else {},
-        rounds=tuple(read_rows(folder / TABLE, problems)),
+        rounds=tuple(
+            row if not log.hides else without_participation(row) for row in read_rows(folder / TABLE, problems)
+        ),
         log=log,
         notes=_notes(folder / NOTES, problems),
         problems=tuple(printable(f"{name}: {problem}") for problem in problems),

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 from fedlearn import plugins
-from fedlearn.config import RunConfig
+from fedlearn.config import RunConfig, to_flower
 from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import Event, following
+from fedlearn.runs.participation import OF_A_RUN, is_secret, without_participation
 from fedlearn.words.cohort import Fate
 from fedlearn.words.errors import UsageError, quoted
 
@@ -81,8 +82,19 @@ def listened(listeners: Sequence[Named], folder: RunFolder, config: RunConfig) -
             name = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
             careful = _Careful(name, _made(given, name, folder.path, config))
             stack.callback(careful.close)
-            stack.enter_context(following(folder.events, begin, careful.take))
+            take = _of_the_run(careful.take) if is_secret(to_flower(config)) else careful.take
+            stack.enter_context(following(folder.events, begin, take))
         yield
+
+
+def _of_the_run(take: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Return a receiver that passes on what tells nothing of who took part in a round."""
+
+    def passed_on(event: Event) -> None:
+        if event["event"] in OF_A_RUN:
+            take(without_participation(event))
+
+    return passed_on
 
 
 def _made(given: Named, name: str, folder: Path, config: RunConfig) -> Listener:

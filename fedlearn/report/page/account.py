@@ -51,7 +51,12 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
     return f"{len(runs)} runs: {', '.join(parts)}. {done}."
 
 
+HIDDEN = "Who took part in which round is secret, as the privacy of the nodes rests on it: it stands in events.jsonl."
+
+
 def _lost(runs: Sequence[StoredRun]) -> str:
+    if any(run.log.hides for run in runs):
+        return HIDDEN
     asked = sum(run.total("cohort") for run in runs)
     counts = {fate: sum(run.total(fate) for run in runs) for fate in LOST}
     attempts = sum(run.total("attempts") - len(run.rounds) for run in runs)
@@ -122,6 +127,8 @@ def _gains(runs: Sequence[StoredRun]) -> str:
 
 
 def _bytes(runs: Sequence[StoredRun]) -> str:
+    if any(run.log.hides for run in runs):
+        return ""
     up, down = ([run.total(name) for run in runs if run.rounds] for name in ("bytes_up", "bytes_down"))
     if len(runs) > 1:
         return f"Nodes sent {_range(up)} a run, and were sent {_range(down)}."

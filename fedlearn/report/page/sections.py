@@ -15,7 +15,7 @@ from fedlearn.report.charts.skew import skew_of
 from fedlearn.report.numbers import bits_both_ways, ratio, seconds, size, text_of
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
-from fedlearn.report.page.account import account, few
+from fedlearn.report.page.account import HIDDEN, account, few
 from fedlearn.report.page.classes import classes
 from fedlearn.report.page.details import Link
 from fedlearn.report.page.figures import figure
@@ -168,10 +168,7 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
             top, round_number = best(run, metric) or (None, 0)
             note = f"best {text_of(metric, top)} in round {round_number}"
         tiles.append((metric.title, text_of(metric, run.latest(metric.name)), note))
-    note = f"{ratio(compression_ratio(run) or 0)} smaller than plain" if is_compressed(run) else ""
-    tiles.append(("uploaded", size(run.total("bytes_up")), note))
-    tiles.append(("downloaded", size(run.total("bytes_down")), f"and {size(run.total('bytes_protocol'))} of protocol"))
-    tiles += _sent(run)
+    tiles += [] if run.log.hides else _sent(run)
     each = seconds(seconds_of(run) / len(run.rounds))
     count = "1 round" if len(run.rounds) == 1 else f"{len(run.rounds)} rounds, {each} each"
     tiles.append(("time", seconds(seconds_of(run)), count))
@@ -184,9 +181,12 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
 
 
 def _sent(run: StoredRun) -> list[tuple[str, str, str]]:
-    """Return the tiles of what both ways have cost together, and of the time on the nodes' devices."""
+    """Return the tiles of what each way and both have cost, and of the time on the nodes' devices."""
+    note = f"{ratio(compression_ratio(run) or 0)} smaller than plain" if is_compressed(run) else ""
+    protocol = f"and {size(run.total('bytes_protocol'))} of protocol"
+    up, down = ("uploaded", size(run.total("bytes_up")), note), ("downloaded", size(run.total("bytes_down")), protocol)
     hours = seconds_on_devices(run)
-    both = [("both ways", size(bytes_total(run) or 0.0), bits_both_ways(bits_up(run), bits_down(run)))]
+    both = [up, down, ("both ways", size(bytes_total(run) or 0.0), bits_both_ways(bits_up(run), bits_down(run)))]
     return both if hours is None else [*both, ("on devices", seconds(hours), shown(run.settings.get("devices.name")))]
 
 
@@ -222,6 +222,8 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
 
 def _by_round(run: StoredRun) -> str:
     """Return the charts of phases and of fates in the cohorts; a sentence in place of the latter if all reported."""
+    if run.log.hides:
+        return f'<p class="note">{escape(HIDDEN)}</p><div class="grid-2">{figure(phases(run))}</div>'
     said = f'<p class="note">{escape(_all_well(run))}</p>' if all_reported(run) else ""
     drawn = "" if said else figure(fates(run), "A line across a bar: the size of the cohort.")
     return f'{said}<div class="grid-2">{figure(phases(run))}{drawn}</div>'

@@ -1,0 +1,39 @@
+"""Who took part in a run whose draw of nodes is secret: what tells it stays in events.jsonl, metrics.csv and nodes.csv.
+
+Poisson sampling amplifies only while nobody but the server knows who took part. The number of nodes in a round, their
+bytes and their failures tell of single nodes, so the summary, the page and the listeners of such a run have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedlearn.words.cohort import Fate
+
+COUNTS = ("ready", "cohort", "attempts", "attempt", "uploads", *Fate)
+OF_BYTES = ("bytes_", "bits_", "compression_ratio")
+OF_A_RUN = ("started", "committed", "stopped", "ended")  # events that are of no single node
+
+
+def is_secret(settings: Mapping[str, Any]) -> bool:
+    """Return whether settings, by their dotted names, ask for a draw of nodes that no seed gives.
+
+    >>> is_secret({"rounds.selector": "poisson", "privacy.noise": "secure"}), is_secret({"rounds.selector": "poisson"})
+    (True, False)
+    """
+    return settings.get("rounds.selector") == "poisson" and settings.get("privacy.noise") == "secure"
+
+
+def is_public(name: str) -> bool:
+    """Return whether a column tells nothing of who took part.
+
+    >>> [name for name in ("accuracy", "bytes_up", "cohort", "late", "training_seconds") if is_public(name)]
+    ['accuracy', 'training_seconds']
+    """
+    return name not in COUNTS and not name.startswith(OF_BYTES)
+
+
+def without_participation(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row, an event or a summary without what tells who took part."""
+    return {name: value for name, value in row.items() if is_public(name)}
