@@ -16,6 +16,8 @@ DOCS = TESTS.parent / "docs"
 
 AGAINST = "explanations/privacy_against_whom.md"
 SUMS = "howto/secure_sums.md"
+RECORDS = "howto/private_records.md"
+OWNER = "howto/deployment_owner.md"
 
 PROMISES = [
     (AGAINST, "the server sees the sum of a cohort's updates, and no single one", "test_report_holds_nothing_but_what_is_masked"),
@@ -60,6 +62,40 @@ PROMISES = [
     (SUMS, "refuses every message of a run without masked sums, and every evaluation", "test_a_node_with_peers_takes_part_in_nothing_but_secure_sums"),
     (SUMS, "A node that keeps nothing from message to message takes part in no secure sum", "test_a_node_without_a_folder_for_its_memory_takes_part_in_no_secure_sum"),
     (SUMS, "the page and `summary.json` say whether all nodes signed with keys of their own", "test_summary_and_page_say_what_the_server_has_seen"),
+    (RECORDS, "a coin for each record", "test_coins_are_drawn_at_the_rate_each_by_itself"),
+    (RECORDS, "clips the gradient of each example, over all parameters together", "test_networks_of_ours_give_the_sum_of_the_clipped_gradients_of_their_examples"),
+    (RECORDS, "divides by the *expected* size", "test_a_fit_is_the_algorithm_of_the_paper"),
+    (RECORDS, "never from the true number", "test_steps_rate_and_divisor_follow_from_the_declared_number"),
+    (RECORDS, "A node that was asked so often is `not-ready` from then on", "test_a_node_takes_part_in_no_more_rounds_than_its_noise_is_made_for"),
+    (RECORDS, "`secure` protects, `seeded` (default of a simulation) can be repeated", "test_the_same_seed_gives_the_same_bytes_and_secure_noise_others_each_time"),
+    (RECORDS, "a run on undeclared data is refused before round 1", "test_records_that_nobody_has_declared_are_refused"),
+    (RECORDS, "whether it is for training or testing", "test_one_record_more_moves_no_other_one_and_changes_nothing_public"),
+    (RECORDS, "no error tells of it", "test_one_record_more_moves_no_other_one_and_changes_nothing_public"),
+    (RECORDS, "Seeded noise protects nobody, so a study with it may count", "test_seeded_noise_protects_nobody_and_may_count"),
+    (RECORDS, "Layers that mix examples are refused by name", "test_a_layer_that_mixes_examples_is_refused_by_name"),
+    (RECORDS, "a module that writes into a parameter or buffer what it has seen", "test_an_embedding_that_shortens_the_rows_of_tokens_it_has_seen_is_refused"),
+    (RECORDS, "An example on which the module fails, or whose gradient is not finite, adds nothing", "test_an_example_without_a_finite_gradient_adds_nothing_and_harms_no_other"),
+    (RECORDS, "Not with it: secure sums", "test_what_would_tell_of_records_is_refused_before_round_1"),
+    (RECORDS, "without a delta nothing is answered with Gaussian noise", "test_what_a_hostile_server_asks_is_refused_and_costs_nothing"),
+    (RECORDS, "The ledger has a line for each fit, with the parameters of its noise", "test_a_report_has_arrays_weight_1_and_epsilon_and_the_ledger_the_mechanism"),
+    (RECORDS, "A round that is asked again gets the same bytes", "test_a_question_that_comes_again_gets_the_same_bytes_and_costs_nothing"),
+    (RECORDS, "epsilon at delta for each record of a node; add or remove one", "test_one_record_more_moves_the_sum_of_a_step_by_clip_at_most"),
+    (OWNER, "no server can change it", "test_the_owners_ceiling_holds_over_runs_and_servers"),
+    (OWNER, "whatever data a server names", "test_a_table_that_the_owner_declares_is_trained_on_whatever_file_a_server_names"),
+    (OWNER, "takes part on data sets that come with fedlearn alone", "test_other_ways_to_the_rows_are_refused"),
+    (OWNER, "`epsilon_of_a_run` limits one run; only `largest_epsilon` limits a server", "test_another_question_of_the_run_is_refused_and_another_run_is_paid_until_all_is_spent"),
+    (OWNER, "One word of this list, and nothing else", "test_a_node_that_is_spent_and_one_that_may_not_say_the_same_word_to_a_server"),
+    (OWNER, "`not-ready` is said in the same bytes for every reason", "test_a_node_that_is_spent_and_one_that_may_not_say_the_same_word_to_a_server"),
+    (OWNER, "no setting of its own changes which file the node reads", "test_a_table_that_the_owner_declares_is_trained_on_whatever_file_a_server_names"),
+    (OWNER, "a server's shares, seed or number of nodes do not change what is compared", "test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with"),
+    (OWNER, "so that another ledger would have to pay", "test_a_server_cannot_have_one_ledger_pay_for_the_data_of_another"),
+    (OWNER, "With or without `--memory` it refuses to add only a share of the noise", "test_a_real_node_without_a_ledger_refuses_distributed_noise_too"),
+    (OWNER, "within a run the share that spends the most counts", "test_of_the_shares_of_one_run_the_one_that_spends_the_most_counts"),
+    (OWNER, "pay from one ledger for the whole table", "test_shares_of_one_table_pay_from_one_ledger"),
+    (OWNER, "A node books and syncs the cost of an answer *before* it looks at its data", "test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more"),
+    (OWNER, "gets the same bytes and costs nothing", "test_a_question_that_comes_again_gets_the_same_bytes_at_no_cost"),
+    (OWNER, "exit code 1, and which line, if anything was changed or is gone", "test_a_ledger_that_was_changed_stops_the_node"),
+    (OWNER, "Noise on real nodes is secure by default", "test_noise_on_a_network_is_another_each_time_also_in_forked_processes"),
 ]  # fmt: skip
 
 
