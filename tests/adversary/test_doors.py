@@ -19,6 +19,7 @@ from fedlearn.config import config_from
 from fedlearn.data import Dataset, Examples, from_arrays, from_frame
 from fedlearn.data.partitioning import partition_table
 from fedlearn.models.loaded import dataset_of
+from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError
 
 COUNT, SIDE = 200, 4
@@ -155,7 +156,10 @@ def seen(given: dict) -> tuple[Dataset, list[set[bytes]]]:
     """Return the data set of a run, and the records of test and of each node."""
     keywords = {key: value for key, value in given.items() if "." not in key}
     options = {key: value for key, value in given.items() if "." in key}
-    config = config_from({**SECURE, **flat_settings(keywords, options)})
+    given_by_node = {"clients"} if isinstance(keywords["data"], dict) else set()
+    config = config_from(
+        flat_settings(keywords, {k: v for k, v in {**SECURE, **options}.items() if k not in given_by_node})
+    )
     dataset = dataset_of(config)
     cut = partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed, by_record=True)
     parts = [dataset.test, *(dataset.train.at(cut.indices(node)) for node in range(config.clients))]
@@ -196,6 +200,15 @@ def test_one_record_more_moves_no_other_one_of_an_object(door):
     (_, before), (_, after) = (seen({"data": OBJECTS[door](more)}) for more in (None, ORDINARY))
     assert moved(before, after) == 0
     assert sum(map(len, after)) == sum(map(len, before)) + 1
+
+
+def test_no_name_of_an_object_is_a_hash_of_its_records():
+    given = from_arrays(*numbers_of(None), classes=2)
+    names = {flat_settings({"data": given}, SECURE)["data.dataset"] for _ in range(2)}
+    assert len(names) == 2, "the same records, and no name by which they could be told"
+    assert all(given.fingerprint[:12] not in objects.content_of(name).decode("latin-1") for name in names)
+    (found, _), (before, _) = seen({"data": given}), seen({"data": given})
+    assert np.array_equal(found.train.inputs, before.train.inputs)
 
 
 def leaf(path: Path) -> Path:
