@@ -1,5 +1,6 @@
 """Whole runs with secure noise, of data that come by three doors: one record more is told no better than is claimed."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -7,50 +8,68 @@ import pytest
 from safetensors.numpy import load_file
 
 import fedlearn
-from tests.adversary.test_doors import ROWS, declared, npz, pictures, table
+from tests.adversary.test_doors import LABELS, declared, pictures
 
 pytestmark = pytest.mark.long
 
 PAIRS = 40
 CLAIMED = 0.27  # mu of epsilon 1 at delta 1e-5
 SURE = 3.3 * (2 / PAIRS) ** 0.5  # what the estimate of mu may be above it by chance, once in 2,000
-NOISY = {"privacy.noise": "secure", "privacy.records": 50}
 PRIVATE = {
-    "clients": 4, "model": "linear", "private": "records", "epsilon": 1.0, "delta": 1e-5, "rounds": 1, "lr": 0.1,
-    "batch_size": 10, "engine": "inline", "progress": False, "settings": NOISY,
+    "clients": 1, "model": "linear", "private": "records", "delta": 1e-5, "rounds": 3, "lr": 0.1, "batch_size": 200,
+    "engine": "inline", "progress": False, "settings": {"privacy.noise": "secure", "privacy.records": 200},
 }  # fmt: skip
-MORE = ([4.0, 4.0, 4.0], "yes")
-BOUNDS = ("[bounds]", "a = [-5, 5]", "b = [-5, 5]", "c = [-5, 5]")
-DOORS = {
-    "table": lambda at, more: declared(table(at / "t.csv", more), 'target = "y"', 'classes = ["no", "yes"]', *BOUNDS),
-    "arrays": lambda at, more: declared(npz(at / "t.npz", more), "classes = 2"),
-    "pictures": lambda at, more: declared(pictures(at / "t", more), 'classes = ["no", "yes"]', "size = [4, 4]"),
-}
+WIDTH = 48  # features, so that the gradients of two records are nearly orthogonal, and each that moves is seen
+ROWS = np.random.default_rng(1).normal(size=(len(LABELS), WIDTH)).astype(np.float32)
+MORE = (np.full(WIDTH, 4.0, np.float32), "yes")
 
 
-def model_of(data: str, out: Path, seed: int) -> np.ndarray:
+def rows_of(is_more: bool) -> tuple[np.ndarray, list[str]]:
+    return (np.vstack([ROWS, MORE[0]]), [*LABELS, MORE[1]]) if is_more else (ROWS, LABELS)
+
+
+def table(at: Path, is_more: bool) -> str:
+    names = [f"x{place}" for place in range(WIDTH)]
+    with (at / "t.csv").open("w", newline="") as file:
+        rows = ([*map(repr, row.tolist()), label] for row, label in zip(*rows_of(is_more), strict=True))
+        csv.writer(file).writerows([[*names, "y"], *rows])
+    bounds = [f"{name} = [-5, 5]" for name in names]
+    return declared(at / "t.csv", 'target = "y"', 'classes = ["no", "yes"]', "[bounds]", *bounds)
+
+
+def arrays(at: Path, is_more: bool) -> str:
+    X, labels = rows_of(is_more)
+    np.savez(at / "t.npz", X=X, y=np.array([label == "yes" for label in labels], np.int64))
+    return declared(at / "t.npz", "classes = 2")
+
+
+def folder(at: Path, is_more: bool) -> str:
+    more = ([0.0, 0.0, 0.0], "yes") if is_more else None
+    return declared(pictures(at / "t", more), 'classes = ["no", "yes"]', "size = [4, 4]")
+
+
+def model_of(data: str, out: Path, epsilon: float) -> np.ndarray:
     """Return all that is released of a run, in one vector."""
-    run = fedlearn.run(data=data, out=str(out), seed=seed, **PRIVATE)
+    run = fedlearn.run(data=data, out=str(out), seed=1, epsilon=epsilon, **PRIVATE)
     return np.concatenate([array.ravel() for _, array in sorted(load_file(run.folder / "model.safetensors").items())])
 
 
-@pytest.mark.parametrize("door", DOORS)
+def models_of(data: str, out: Path, *, count: int, epsilon: float) -> np.ndarray:
+    return np.array([model_of(data, out / f"{epsilon:g}-{number}", epsilon) for number in range(count)])
+
+
+@pytest.mark.parametrize("door", [table, arrays, folder])
 def test_runs_with_a_record_more_are_told_apart_no_better_than_is_claimed(door, tmp_path):
-    places = []
-    for name, more in (("without", None), ("with", MORE)):
-        (tmp_path / name).mkdir()
-        places.append(DOORS[door](tmp_path / name, more))
-    models = [
-        np.array([model_of(place, tmp_path / f"run-{side}-{seed}", seed) for seed in range(PAIRS)])
-        for side, place in enumerate(places)
+    sides = [tmp_path / "without", tmp_path / "with"]
+    for _is_more, side in enumerate(sides):
+        side.mkdir()
+    data = [door(side, bool(is_more)) for is_more, side in enumerate(sides)]
+    quiet = [models_of(each, side, count=5, epsilon=300.0) for each, side in zip(data, sides, strict=True)]
+    direction = quiet[1].mean(0) - quiet[0].mean(0)  # what tells most, as one who knows all other records finds it
+    scores = [
+        models_of(each, side, count=PAIRS, epsilon=1.0) @ direction for each, side in zip(data, sides, strict=True)
     ]
-    halves = [(side[: PAIRS // 2], side[PAIRS // 2 :]) for side in models]
-    scores = [[], []]
-    for learned, judged in ((0, 1), (1, 0)):  # the direction that tells most, learned on the other half
-        direction = halves[1][learned].mean(0) - halves[0][learned].mean(0)
-        for side in (0, 1):
-            scores[side] += (halves[side][judged] @ direction / np.linalg.norm(direction)).tolist()
     spread = np.sqrt((np.var(scores[0], ddof=1) + np.var(scores[1], ddof=1)) / 2)
-    mu = (np.mean(scores[1]) - np.mean(scores[0])) / spread
-    print(f"{door}: mu {mu:.2f}, claimed {CLAIMED}")
-    assert len(ROWS) == 200 and mu <= CLAIMED + SURE
+    mu = (scores[1].mean() - scores[0].mean()) / spread
+    print(f"{door.__name__}: mu {mu:.2f}, claimed {CLAIMED}")
+    assert mu <= CLAIMED + SURE
