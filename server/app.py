@@ -13,6 +13,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.config.fields import seconds_in
 from fedlearn.data.cache import checked
 from fedlearn.models.loaded import initial_state, trial, with_found_data
 from fedlearn.plugging.registry import call_plugin
@@ -22,10 +23,13 @@ from fedlearn.runs.dealt import write_dealt
 from fedlearn.runs.folder import RunFolder, new_folder
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.settings import kept_settings
+from fedlearn.runs.stop_requests import stoppable
 from fedlearn.words.errors import RunFailed, SettingError
 from fedlearn.words.node import NodeTrial
+from fedlearn.words.stopping import Stopped, shielded
 from server.anchors import expected, rest_of_anchors
 from server.attackers import check_attack_parcels
+from server.completed import Completed
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import check_devices, check_parcels
@@ -65,6 +69,7 @@ def main(grid: Grid, context: Context) -> None:
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
         plan = planned(config, exchange, strategy)
+        completed = Completed(folder)
         store, notes = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws)
         run = ServerRun(
             exchange, strategy, store, plan.config,
@@ -78,7 +83,7 @@ def main(grid: Grid, context: Context) -> None:
             raise SettingError("rounds.schedule", config.rounds.schedule, "what it makes is no schedule: it has no run")
         run.stopping.say_of(folder.path, committed=len(store.history.rounds))
         events.write("started", **_about(run))
-        with _summarized(run, folder):
+        with _summarized(run, folder, completed), stoppable(folder.path, seconds_in(config.stop.time_limit)):
             schedule.run()
             write_confusions(run, plan.traits.spec)
             if plan.traits.counts:
@@ -192,14 +197,19 @@ def _about(run: ServerRun) -> dict[str, object]:
 
 
 @contextmanager
-def _summarized(run: ServerRun, folder: RunFolder) -> Iterator[None]:
-    """Write the summary of what is run in the block, however it ends."""
+def _summarized(run: ServerRun, folder: RunFolder, before: Completed) -> Iterator[None]:
+    """Write the summary of what is run in the block, however it ends.
+
+    A completed run of which further rounds were asked, and none was committed, stays what it was.
+    """
     status, reason = "failed", ""
     try:
         yield
         status = "completed"
-    except KeyboardInterrupt:
-        status = "interrupted"
+    except KeyboardInterrupt as error:
+        status, reason = "interrupted", error.reason if isinstance(error, Stopped) else ""
+        if not run.exchange.is_virtual:
+            raise SystemExit(0) from None  # Flower's way to end a server app in order
         raise
     except SystemExit as error:
         is_stopped = not (run.exchange.is_virtual or error.code)  # on a network: Flower's way to end by SIGTERM
@@ -209,5 +219,9 @@ def _summarized(run: ServerRun, folder: RunFolder) -> Iterator[None]:
         reason = str(error) or type(error).__name__
         raise
     finally:
-        write_summary(folder, run, status=status, reason=reason)
-        run.events.write("ended", status=status, reason=reason)
+        with shielded():
+            if status == "failed" and before.put_back(run.store.history):
+                status = "completed"
+            else:
+                write_summary(folder, run, status=status, reason=reason)
+            run.events.write("ended", status=status, reason=reason)

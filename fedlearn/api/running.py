@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,11 @@ from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, run_settings
 from fedlearn.engine.embedded.forkserver import begin_early
 from fedlearn.runs.names import CHECKPOINT
+from fedlearn.words.stopping import begin, signals_caught
+
+CTRL_C = 130  # its exit code
+
+log = logging.getLogger("fedlearn")
 
 
 def run(
@@ -81,7 +88,8 @@ def run(
     0.71
     """
     folder = resume.folder if isinstance(resume, Run) else Path(resume) if resume is not None else None
-    with guest():
+    begin()
+    with guest(), signals_caught():
         if resume is None and not {"engine", "engine.name"} & {*keywords, *(settings or {})}:
             begin_early()  # the usual engine's: its process imports while we do
         given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
@@ -105,12 +113,20 @@ def run(
 
 @contextmanager
 def _python_says_how_to_go_on(folder: Path) -> Iterator[None]:
-    """Raise KeyboardInterrupt after Ctrl-C, with the call that goes on with the run."""
+    """Raise KeyboardInterrupt after Ctrl-C, with the call that goes on with the run; a stop that was wanted is none.
+
+    SIGTERM and SIGHUP still end the process, in order.
+    """
     try:
         yield
-    except Interrupted:
-        if (folder / CHECKPOINT).exists():
-            raise KeyboardInterrupt(
-                f"what was committed is stored; go on by fedlearn.run(resume={str(folder)!r})"
-            ) from None
-        raise KeyboardInterrupt("no round was stored yet") from None
+    except Interrupted as error:
+        is_stored = (folder / CHECKPOINT).exists()
+        way = f"go on by fedlearn.run(resume={str(folder)!r})"
+        if error.is_wanted:
+            log.warning("%s: %s", str(error).partition(";")[0], way)
+        elif error.exit_code != CTRL_C:
+            print(f"{str(error).partition(';')[0]}; {way}" if is_stored else str(error), file=sys.stderr)
+            raise SystemExit(error.exit_code) from None
+        else:
+            said = f"what was committed is stored; {way}" if is_stored else "no round was stored yet"
+            raise KeyboardInterrupt(said) from None

@@ -17,6 +17,7 @@ from fedlearn.plugging import objects
 from fedlearn.plugging.tracebacks import shortened
 from fedlearn.runs.reading import check_path, cleaned
 from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, printable, said
+from fedlearn.words.stopping import Stopped, interrupted_code
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "dealt.json", "checkpoint.json",
@@ -24,7 +25,6 @@ WRITTEN_BEFORE_THE_START = {
     "tracebacks.txt",
 }  # fmt: skip
 MOST_LINES = 20  # of statistics in the table at the end of a run
-INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 
 @contextmanager
@@ -79,21 +79,34 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
 def resumable(folder: Path, *, is_new: bool = True) -> Iterator[None]:
     """Say after Ctrl-C how to resume the run; remove the folder of a new run of which nothing was stored."""
     try:
-        yield
-    except KeyboardInterrupt:
+        with _about(folder):
+            yield
+    except KeyboardInterrupt as stop:
         if _is_begun(folder):
-            raise Interrupted(f"interrupted; go on by --resume {_short(folder)}") from None
+            raise Interrupted(stop, f"; go on by --resume {_short(folder)}", folder) from None
         _remove_unstarted(folder, is_new=is_new)
-        raise Interrupted("interrupted before anything was stored") from None
+        raise Interrupted(stop, " before anything was stored") from None
     except UsageError:
         _remove_unstarted(folder, is_new=is_new)
         raise
-    except (FedlearnError, OSError):
+
+
+@contextmanager
+def _about(folder: Path) -> Iterator[None]:
+    """Let every error say of which run it is; any exception is an error of that run."""
+    try:
+        yield
+    except FedlearnError as error:
+        error.folder = folder
+        raise
+    except OSError:
         raise
     except Exception as error:  # of a plugin, or a bug of ours
         from fedlearn.runs.kept_tracebacks import keep
 
-        raise RunFailed(f"{shortened(error)}{keep(error, _short(folder))}") from error
+        failed = RunFailed(f"{shortened(error)}{keep(error, _short(folder))}")
+        failed.folder = folder
+        raise failed from error
 
 
 def _is_begun(folder: Path) -> bool:
@@ -112,9 +125,24 @@ def _remove_unstarted(folder: Path, *, is_new: bool) -> None:
 
 
 class Interrupted(FedlearnError):
-    """The user pressed Ctrl-C."""
+    """A command was stopped, by Ctrl-C or a signal, or by a request that it has met: the exit code of that is 0.
 
-    exit_code = INTERRUPTED
+    Parameters
+    ----------
+    stop
+        What has stopped it.
+    then
+        What to do now.
+    folder
+        That of the run that was stopped, if anything is stored in it.
+    """
+
+    def __init__(self, stop: KeyboardInterrupt, then: str, folder: Path | None = None) -> None:
+        self.is_wanted = isinstance(stop, Stopped) and stop.is_wanted
+        self.exit_code = 0 if self.is_wanted else interrupted_code()
+        self.folder = folder
+        by = f" ({stop.reason})" if isinstance(stop, Stopped) else ""
+        super().__init__(f"{'stopped' if self.is_wanted else 'interrupted'}{by}{then}")
 
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:

@@ -16,6 +16,7 @@ from fedlearn.commands.completing import assignments_like
 from fedlearn.commands.flags import with_flags
 from fedlearn.commands.shared import Interrupted
 from fedlearn.config import flat_from_assignments, flat_from_file
+from fedlearn.config.fields import as_duration, seconds_in
 from fedlearn.config.names import flags
 from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError, printable, said
@@ -94,15 +95,16 @@ def sweep(
     from fedlearn.report.writing import write_report
     from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
 
+    limit = as_duration(given.pop("stop.time_limit", ""))  # of all runs together
     planned = _plan_of(
         plan, config, given | flat_from_assignments(set_ or []), vary or [], _numbers(seeds), quick=quick
     )
     folder = out or Path("runs") / _name_of(plan, planned, quick=quick)
     check_path(folder, "--out")
     try:
-        results = run_sweep(planned, folder, wanted=planned.chosen(only or []))
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted; the same command goes on from here") from None
+        results = run_sweep(planned, folder, wanted=planned.chosen(only or []), limit=seconds_in(limit))
+    except KeyboardInterrupt as stop:
+        raise Interrupted(stop, "; the same command goes on from here") from None
     if any(result.completed for result in results):
         Console(highlight=False).print(_table(results))
         page, _ = write_report([folder])

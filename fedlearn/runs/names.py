@@ -15,6 +15,7 @@ runs/NAME/
 ├── models/                   the states after every k-th round, where rounds.keep_every = k
 ├── checkpoint.json           what a stored round is made of, with the SHA-256 of each part and of itself
 ├── checkpoint/               what a resume needs: state, strategy memory, node states, history.jsonl
+├── stop                      a request to stop, until the run has stopped
 ├── asked-sum                a secure sum that nodes were asked to unmask, until its round is committed
 ├── classes.json              results for each class, where the data have classes
 ├── statistics.json           number of records, mean and histogram of each column, where the model counts these
@@ -26,6 +27,8 @@ from __future__ import annotations
 
 import re
 
+LOCK = ".lock"
+STOP = "stop"
 SETTINGS = "settings.toml"
 ENVIRONMENT = "environment.json"
 DATA = "data.json"

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from fedlearn.config.fields import MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
+from fedlearn.config.fields import Duration, MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 from fedlearn.words.metric import BESIDE
 
@@ -143,7 +143,7 @@ class EvaluationSettings(Settings):
 
 
 class StopSettings(Settings):
-    """Settings of early stopping: a run ends before ``rounds.total`` by one metric of its rounds."""
+    """Settings of stopping early: a run ends before ``rounds.total`` by one metric of its rounds, or by the clock."""
 
     metric: Annotated[str, FreeToChange()] = Field(
         default="",
@@ -172,4 +172,16 @@ class StopSettings(Settings):
     )
     least_improvement: Annotated[NonNegative, FreeToChange()] = Field(
         default=0.0, description="By how much stop.metric must get better for it to count as an improvement."
+    )
+    time_limit: Annotated[
+        Duration,
+        Flag("--time-limit", "TIME", Panel.RUNNING),
+        AlsoCalled({"time_limit", "max_time", "walltime"}),
+        FreeToChange(),
+    ] = Field(
+        default="",
+        description=(
+            "Stop before so much time has gone since the command began, as 50m, 1h30m or 90s, a tenth of it and at "
+            "most 30 s early; a resume goes on, with as much time again. Empty: no limit."
+        ),
     )
