@@ -29,8 +29,8 @@ from fedlearn.runs.stop_requests import ask_to_stop
 from fedlearn.words.errors import UsageError
 from tests.waiting import wait_until
 
-RUN = ["simulate", "--dataset", "digits", "--model", "linear", "--clients", "6", "--rounds", "15", "--quiet"]
-SOON = 30.0  # seconds, on a busy machine
+RUN = ["simulate", "--dataset", "digits", "--model", "linear", "--clients", "6", "--rounds", "60", "--quiet"]
+SOON = 200.0  # seconds, on a busy machine
 WAYS = ("SIGTERM", "SIGHUP", "limit", "stop", "listener")
 CODES = {"SIGTERM": 143, "SIGHUP": 129}
 
@@ -66,6 +66,7 @@ def main(
             way = WAYS[number % len(WAYS)]
             why = stopped(Path(place, "run"), engine, way, draw.uniform(0, 1.1 * seconds), str(sha))
             wrong[f"{engine} {way}: {why}"] += 1
+            print(number, way, why, flush=True)
     shutil.rmtree(place)
     for line, count in sorted(wrong.items()):
         print(f"{count:>4} {line}")

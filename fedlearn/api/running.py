@@ -93,7 +93,7 @@ def run(
         if resume is None and not {"engine", "engine.name"} & {*keywords, *(settings or {})}:
             begin_early()  # the usual engine's: its process imports while we do
         given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
-        config = run_settings(given, None, folder)
+        config = run_settings(given, [], folder)
         if progress:
             from fedlearn.commands.unread import say_unread
 

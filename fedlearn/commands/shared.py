@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from fedlearn.config import RunConfig, config_from, flat_from_file
+from fedlearn.config import RunConfig, config_from
+from fedlearn.config.layers import Layer, layer_of_environment, layers_of_file, merged, said_of_environment, source_of
 from fedlearn.plugging import objects
 from fedlearn.plugging.tracebacks import shortened
 from fedlearn.runs.reading import check_path, cleaned
@@ -38,17 +41,33 @@ def unlogged(level: int) -> Iterator[None]:
         logging.disable(before)
 
 
-def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None) -> RunConfig:
-    """Return the settings of a new or resumed run, with its folder."""
+def run_settings(
+    given: dict[str, Any],
+    configs: Sequence[Path],
+    resume: Path | None,
+    *,
+    environment: Mapping[str, str] = os.environ,
+) -> RunConfig:
+    """Return the settings of a new or resumed run, with its folder.
+
+    Parameters
+    ----------
+    given
+        What the command line or the call says.
+    configs
+        Files of settings, the later of which win.
+    environment
+        Variables of which those that name settings win over files; a resumed run reads none.
+    """
     from fedlearn.commands.unread import check_protects
     from fedlearn.models.presets import settings_from
     from fedlearn.runs.folder import RunFolder, new_folder
 
-    for flag, path in (("--resume", resume), ("--config", config)):
+    for flag, path in (("--resume", resume), *(("--config", each) for each in configs)):
         if path is not None:
             check_path(path, flag)
     if resume is not None:
-        if config is not None:
+        if configs:
             raise UsageError("--config and --resume: a resumed run has its own settings")
         if "model.initial" in given:
             raise UsageError("--from and --resume: a resumed run goes on from its own state: leave one of them out")
@@ -59,12 +78,14 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
         resumed = config_from({**stored, **given, "out": str(resume)}, source=str(resume))
         check_protects(given, resumed)
         return resumed
-    from_file = flat_from_file(config) if config is not None else {}
-    if config is not None:
+    layers = all_layers(configs, environment)
+    from_file = merged(layers)
+    for config in configs:
         objects.look_in(config.parent)  # the settings of a run that was begun from Python
     if "model.initial" in given:
         from_file = {name: value for name, value in from_file.items() if name != "model.initial_sha256"}
-    settings = settings_from({**from_file, **given}, source=str(config or ""))
+    layers = [*layers, Layer("", given)]
+    settings = settings_from(merged([Layer("", from_file), layers[-1]]), source=lambda name: source_of(name, layers))
     check_protects(given, settings, in_file=from_file)
     check_path(Path(settings.out), "--out")
     folder = Path(settings.out) if settings.out else new_folder()
@@ -73,6 +94,14 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
             f"--out {said(folder)}: it holds a run; go on with it by --resume {folder}, or name another folder"
         )
     return settings.model_copy(update={"out": str(folder.resolve())})
+
+
+def all_layers(configs: Sequence[Path], environment: Mapping[str, str] = os.environ) -> list[Layer]:
+    """Return the layers of settings below what is given: files, then the environment, of which a line is printed."""
+    variables = layer_of_environment(environment)
+    if line := said_of_environment(variables):
+        print(f"note: {printable(line)}", file=sys.stderr)
+    return [*(layer for each in configs for layer in layers_of_file(each)), variables]
 
 
 @contextmanager

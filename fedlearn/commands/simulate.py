@@ -39,8 +39,11 @@ def simulate(
         typer.Option(metavar="FOLDER", help="Go on with the run in this folder.", rich_help_panel=RUNNING),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Settings as TOML; flags win over it.", rich_help_panel=RUNNING),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated: later files win over earlier ones, "
+            "flags over all.", rich_help_panel=RUNNING,
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -77,7 +80,7 @@ def simulate(
     from fedlearn.commands.unread import say_unread
 
     given = given | flat_from_assignments(set_ or [])
-    settings = run_settings(given, config, resume)
+    settings = run_settings(given, config or [], resume)
     show = not (quiet or as_json)
     say_unread(given, settings)
     _run(settings, is_new=resume is None, show=show, as_json=as_json, page=dashboard, log=log or [])

@@ -13,12 +13,16 @@ from functools import partial
 from math import isfinite, nan
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
 UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 PART = re.compile(rf"({NUMBER.pattern})([dhms])", re.ASCII)
 DURATION = re.compile("".join(rf"(?:{NUMBER.pattern}{unit})?" for unit in UNITS), re.ASCII)
+
+OR_TABLE, OR_LIST, OR_NUMBER = (
+    WithJsonSchema({"type": ["string", kind]}) for kind in ("object", "array", "number")
+)  # what a file may hold in place of the text that is stored
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
@@ -144,8 +148,8 @@ def seconds_in(duration: str) -> float:
     return float(sum(float(number) * UNITS[unit] for number, unit in PART.findall(duration)))
 
 
-Options = Annotated[str, BeforeValidator(as_text)]
-Duration = Annotated[str, BeforeValidator(as_duration)]
-MaybeNumber = Annotated[str, BeforeValidator(as_number_text)]
-Names = Annotated[str, BeforeValidator(as_list)]
-Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]
+Options = Annotated[str, BeforeValidator(as_text), OR_TABLE]
+Duration = Annotated[str, BeforeValidator(as_duration), OR_NUMBER]
+MaybeNumber = Annotated[str, BeforeValidator(as_number_text), OR_NUMBER]
+Names = Annotated[str, BeforeValidator(as_list), OR_LIST]
+Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True)), OR_TABLE]

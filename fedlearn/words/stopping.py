@@ -118,10 +118,11 @@ def stopped_when(ask: Callable[[], str]) -> Iterator[None]:
             raise Stopped(reasons[0])
 
     def watch() -> None:
-        while not left.wait(AGAIN if reasons else LOOK):
+        while not left.is_set():
             if reasons or (reason := ask()):
                 reasons[:] = reasons or [reason]
                 _wake(to_wake)
+            left.wait(AGAIN if reasons else LOOK)
 
     is_main = _is_main()
     if is_main:

@@ -192,7 +192,7 @@ def run(settings: Mapping[str, Any], folder: Path, *, killed_at: int = NEVER) ->
     points = Points(folder, killed_at)
     points.watch()
     resumes = (folder / SETTINGS).exists()
-    inline.run(run_settings({}, None, folder) if resumes else config_from({**settings, "out": str(folder)}))
+    inline.run(run_settings({}, [], folder) if resumes else config_from({**settings, "out": str(folder)}))
     return points.count
 
 

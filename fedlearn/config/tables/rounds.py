@@ -25,7 +25,25 @@ class RoundSettings(Settings):
     schedule_options: Options = Field(
         default="", description="The schedule's own, keyword parameters of its constructor, as buffer_size of buffered."
     )
-    cohort: Annotated[int, Field(ge=0), Flag("--cohort", "N", Panel.ROUNDS)] = Field(
+    cohort: Annotated[
+        int,
+        Field(ge=0),
+        Flag("--cohort", "N", Panel.ROUNDS),
+        AlsoCalled(
+            {
+                "client_fraction",
+                "fraction_fit",
+                "fraction_train",
+                "join_ratio",
+                "min_fit_clients",
+                "min_clients",
+                "clients_per_round",
+                "client_num_per_round",
+                "participation",
+                "sample_rate",
+            }
+        ),
+    ] = Field(
         default=20,
         description="Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes.",
     )
@@ -54,7 +72,7 @@ class RoundSettings(Settings):
         default=0.8,
         description="Share of the goal count that must be ready; with fewer, the server gives up and tries again.",
     )
-    reporting_deadline: Seconds = Field(
+    reporting_deadline: Annotated[Seconds, AlsoCalled({"timeout", "round_timeout", "client_timeout"})] = Field(
         default=600.0, description="Seconds after the last instruction at which the server stops waiting for reports."
     )
     quorum: Share = Field(
