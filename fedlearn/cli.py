@@ -32,6 +32,7 @@ from fedlearn.commands.stop import stop
 from fedlearn.commands.submit import submit
 from fedlearn.commands.sweep import EXAMPLES as SWEEPS
 from fedlearn.commands.sweep import sweep
+from fedlearn.commands.verify import verify
 from fedlearn.engine.processes import say_warnings
 from fedlearn.words.errors import FedlearnError, RunFailed, printable, said
 from fedlearn.words.stopping import interrupted_code
@@ -65,6 +66,7 @@ app.command(epilog=PLANS)(plan)
 for _command in (
     runs,
     report,
+    verify,
     compare,
     dashboard,
     new,

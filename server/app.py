@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +19,12 @@ from fedlearn.models.loaded import initial_state, trial, with_found_data
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.plugins import CLIENT_TRIAL
 from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.checksums import write_checksums
+from fedlearn.runs.code_identity import checked_code, said_of_accepted
 from fedlearn.runs.dealt import write_dealt
 from fedlearn.runs.folder import RunFolder, new_folder
 from fedlearn.runs.log import EventLog
+from fedlearn.runs.names import MANIFEST
 from fedlearn.runs.settings import kept_settings
 from fedlearn.runs.stop_requests import stoppable
 from fedlearn.words.errors import RunFailed, SettingError
@@ -65,23 +68,25 @@ def main(grid: Grid, context: Context) -> None:
     check_devices(config, selector, is_virtual=exchange.is_virtual, is_timed=exchange.timed is not None)
     log_of = EventLog if exchange.is_virtual else PrintingLog
     with folder.locked(), log_of(folder.events, exchange.clock if exchange.timed else None) as events:
+        code = checked_code(folder.path, config)
         draws = Draws(config, is_virtual=exchange.is_virtual)
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
         plan = planned(config, exchange, strategy)
         completed = Completed(folder)
-        store, notes = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws)
+        store, notes = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws, code)
         run = ServerRun(
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
             unsent=plan.traits.unsent, auxiliary=plan.traits.auxiliary, has_own_rate=plan.traits.has_own_rate,
-            notes=(*notes, *plan.notes),
+            notes=(*notes, *plan.notes, *said_of_accepted(folder.path)),
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
             raise SettingError("rounds.schedule", config.rounds.schedule, "what it makes is no schedule: it has no run")
         run.stopping.say_of(folder.path, committed=len(store.history.rounds))
+        (folder.path / MANIFEST).unlink(missing_ok=True)  # of what the folder held before
         events.write("started", **_about(run))
         with _summarized(run, folder, completed), stoppable(folder.path, seconds_in(config.stop.time_limit)):
             schedule.run()
@@ -102,14 +107,21 @@ def _reached(grid: Grid, context: Context) -> tuple[RunConfig, Exchange]:
 
 
 def _begun_or_resumed(
-    plan: Plan, exchange: Exchange, folder: RunFolder, strategy: RoundStrategy[Any], selector: Selector, draws: Draws
+    plan: Plan,
+    exchange: Exchange,
+    folder: RunFolder,
+    strategy: RoundStrategy[Any],
+    selector: Selector,
+    draws: Draws,
+    code: Mapping[str, str],
 ) -> tuple[RunStore, Sequence[str]]:
     """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
     config, traits = plan.config, plan.traits
     tried = trial_of(exchange, deadline=config.rounds.reporting_deadline)
     store = RunStore(
-        folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied, unsent=traits.unsent
-    )
+        folder.path, plan.columns, kept_settings(config),
+        data=plan.fingerprint, code=code, tied=traits.tied, unsent=traits.unsent,
+    )  # fmt: skip
     if store.exists:
         folder.check_settings(config)
         store.load()
@@ -225,3 +237,4 @@ def _summarized(run: ServerRun, folder: RunFolder, before: Completed) -> Iterato
             else:
                 write_summary(folder, run, status=status, reason=reason)
             run.events.write("ended", status=status, reason=reason)
+            write_checksums(folder.path)

@@ -15,6 +15,7 @@ from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, run_settings
 from fedlearn.engine.embedded.forkserver import begin_early
+from fedlearn.runs.code_identity import accept_code as accept
 from fedlearn.runs.names import CHECKPOINT
 from fedlearn.words.stopping import begin, signals_caught
 
@@ -33,6 +34,7 @@ def run(
     progress: bool = True,
     dashboard: str | None = None,
     log: Any = (),
+    accept_code: bool = False,
     **keywords: Any,
 ) -> Run:
     """Run a federation on this machine, and return the run with its results.
@@ -61,6 +63,8 @@ def run(
     log : str, class, object, or list of these, default=()
         Also log to ``"tensorboard"``, ``"mlflow"`` or ``"wandb"``, or to a listener of your own: its class, which is
         called with the run folder and the settings, or an object with ``take(event)`` and ``close()``.
+    accept_code : bool, default=False
+        Go on with a run though own code that its settings name was changed; its results say so.
     **keywords : any
         The flags of the command by their names, as ``rounds=5``, ``lr=0.1``, ``strategy="fedadam"``, and ``learner``;
         or any setting by its dotted name. A plugin can be given by its name or as an object: a strategy, a learner, a
@@ -94,6 +98,8 @@ def run(
             begin_early()  # the usual engine's: its process imports while we do
         given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
         config = run_settings(given, [], folder)
+        if accept_code and folder is not None:
+            accept(folder, config)
         if progress:
             from fedlearn.commands.unread import say_unread
 

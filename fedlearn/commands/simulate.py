@@ -15,6 +15,7 @@ from fedlearn.commands.shared import result_table, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
 from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags, names_of
+from fedlearn.runs.code_identity import accept_code as accept
 
 EXAMPLES = """\
 Examples:
@@ -52,6 +53,11 @@ def simulate(
             "fedlearn settings lists them.", rich_help_panel=RUNNING, autocompletion=assignments_like,
         ),
     ] = None,
+    accept_code: Annotated[
+        bool,
+        typer.Option("--accept-code", help="With --resume: go on though own code was changed; the results say so.",
+                     rich_help_panel=RUNNING),
+    ] = False,
     dashboard: Annotated[
         str | None,
         typer.Option(
@@ -81,6 +87,8 @@ def simulate(
 
     given = given | flat_from_assignments(set_ or [])
     settings = run_settings(given, config or [], resume)
+    if accept_code and resume is not None:
+        accept(resume, settings)
     show = not (quiet or as_json)
     say_unread(given, settings)
     _run(settings, is_new=resume is None, show=show, as_json=as_json, page=dashboard, log=log or [])

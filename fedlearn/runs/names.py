@@ -19,7 +19,8 @@ runs/NAME/
 ├── asked-sum                a secure sum that nodes were asked to unmask, until its round is committed
 ├── classes.json              results for each class, where the data have classes
 ├── statistics.json           number of records, mean and histogram of each column, where the model counts these
-└── summary.json              results, when the run has ended
+├── summary.json              results, when the run has ended
+└── manifest.json             the checksums of all these, and of data and own code; for fedlearn verify
 ```
 """
 
@@ -46,6 +47,7 @@ ASKED_SUM = "asked-sum"
 CLASSES = "classes.json"
 STATISTICS = "statistics.json"
 SUMMARY = "summary.json"
+MANIFEST = "manifest.json"
 
 STATE = re.compile(rf"{PARTS}/round-(\d{{6,}})\.state\.safetensors")
 KEPT = re.compile(r"round-(\d{6,9})\.safetensors")  # within MODELS
