@@ -78,9 +78,10 @@ class Checksums:
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the checksums of a run that has ended."""
-    manifest = Manifest.read(folder / CHECKPOINT)
-    _write(folder, Checksums(_found(folder, FILES), manifest.data, dict(manifest.code), environment()["packages"]))
+    """Write the checksums of a run that has ended; none where its folder cannot be read or written any more."""
+    with suppress(CheckpointError, OSError):
+        manifest = Manifest.read(folder / CHECKPOINT)
+        _write(folder, Checksums(_found(folder, FILES), manifest.data, dict(manifest.code), environment()["packages"]))
 
 
 def write_report_checksums(folder: Path) -> None:

@@ -128,14 +128,15 @@ def stopped_when(ask: Callable[[], str]) -> Iterator[None]:
     if is_main:
         signal.signal(WAKES, wake)
     watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
     try:
+        watcher.start()  # it may ask, and stop this thread, at once
         yield
     except Stopped as stop:
         raise Stopped(stop.reason or "".join(reasons), is_wanted=stop.is_wanted) from None
     finally:
         left.set()
-        watcher.join()
+        if watcher.is_alive():
+            watcher.join()
         if is_main:
             signal.signal(WAKES, before)
 

@@ -81,7 +81,7 @@ def test_a_server_app_that_is_stopped_on_a_network_has_not_failed(is_virtual, co
         events=SimpleNamespace(write=lambda event, **more: said.update(more)),
         store=SimpleNamespace(history=History()),
     )
-    with pytest.raises(SystemExit), _summarized(run, None, Completed(RunFolder(tmp_path))):
+    with pytest.raises(SystemExit), _summarized(run, RunFolder(tmp_path), Completed(RunFolder(tmp_path))):
         raise SystemExit(code)
     assert (said["status"], said["reason"]) == ended
 
