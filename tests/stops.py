@@ -64,7 +64,7 @@ def main(
         sha = _summary(whole)["model_sha256"]
         for number in range(moments // len(engines.split(","))):
             way = WAYS[number % len(WAYS)]
-            why = stopped(Path(place, "run"), engine, way, draw.uniform(0, 1.1 * seconds), str(sha))
+            why = stopped(Path(place, "run"), engine, way, draw.uniform(0, 0.8 * seconds), str(sha))
             wrong[f"{engine} {way}: {why}"] += 1
             print(number, way, why, flush=True)
     shutil.rmtree(place)

@@ -29,7 +29,7 @@ def num_outputs(spec: DataSpec) -> int:
     """
     if spec.classes and spec.target_shape:
         several = f"an example has classes at {' x '.join(map(str, spec.target_shape))} places"
-        labels = "if these are several labels, each of yes or no, a module of yours with a logit for each and "
+        labels = "for several labels of yes or no a module of yours, with a logit for each, and "
         labels += "model.loss = 'torch.nn:BCEWithLogitsLoss'; "
         ways = "for sequences model.name lstm or transformer, else a module of yours"
         is_labels = spec.classes == 2 and len(spec.target_shape) == 1
