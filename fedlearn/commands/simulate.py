@@ -15,7 +15,6 @@ from fedlearn.commands.shared import result_table, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
 from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags, names_of
-from fedlearn.runs.code_identity import accept_code as accept
 
 EXAMPLES = """\
 Examples:
@@ -88,6 +87,8 @@ def simulate(
     given = given | flat_from_assignments(set_ or [])
     settings = run_settings(given, config or [], resume)
     if accept_code and resume is not None:
+        from fedlearn.runs.code_identity import accept_code as accept
+
         accept(resume, settings)
     show = not (quiet or as_json)
     say_unread(given, settings)

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from fedlearn.runs.stop_requests import ask_to_stop, is_running
 from fedlearn.words.errors import printable
 
 LOOK = 0.1  # seconds
@@ -22,6 +21,8 @@ def stop(
     All committed rounds that were stored stay, and --resume goes on to the same bytes. The run ends with exit code 0
     and status interrupted.
     """
+    from fedlearn.runs.stop_requests import ask_to_stop, is_running
+
     ask_to_stop(folder, "by fedlearn stop")
     while is_running(folder):
         time.sleep(LOOK)
