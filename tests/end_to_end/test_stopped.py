@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import warnings
 
@@ -13,6 +11,8 @@ import pytest
 import fedlearn
 from fedlearn.runs.stop_requests import ask_to_stop
 from fedlearn.words.errors import RunFailed, UsageError
+
+from .conftest import end_of
 
 CHEAP = {"clients": 3, "data": "digits", "model": "linear", "cohort": 0, "engine": "inline", "progress": False}
 
@@ -28,10 +28,10 @@ class AfterTwo:
 
 
 def test_a_listener_stops_the_run_by_returning_true_and_a_resume_has_the_same_bytes(tmp_path):
-    whole = fedlearn.run(**CHEAP, rounds=60, out=tmp_path / "whole")
-    stopped = fedlearn.run(**CHEAP, rounds=60, out=tmp_path / "stopped", log=AfterTwo())
+    whole = fedlearn.run(**CHEAP, rounds=25, out=tmp_path / "whole")
+    stopped = fedlearn.run(**CHEAP, rounds=25, out=tmp_path / "stopped", log=AfterTwo())
     assert (stopped.summary["status"], stopped.summary["reason"]) == ("interrupted", "by the listener AfterTwo")
-    assert 2 <= stopped.summary["rounds"] < 60
+    assert 2 <= stopped.summary["rounds"] < 25
     assert fedlearn.run(resume=stopped, progress=False).sha256 == whole.sha256
 
 
@@ -88,10 +88,9 @@ def test_warnings_of_deprecation_are_no_errors_within_a_run(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--no-such-flag"]])
-def test_json_is_printed_of_a_failure_too(arguments):
-    ended = subprocess.run(
-        [sys.executable, "-m", "fedlearn", "simulate", "--json", *arguments], capture_output=True, text=True
-    )
-    told = json.loads(ended.stdout)
-    assert (ended.returncode, told["status"], told["exit_code"]) == (2, "failed", 2)
-    assert told["reason"] and told["reason"] in ended.stderr
+def test_json_is_printed_of_a_failure_too(arguments, capsys):
+    code = end_of("simulate", "--json", *arguments)
+    printed = capsys.readouterr()
+    told = json.loads(printed.out)
+    assert (code, told["status"], told["exit_code"]) == (2, "failed", 2)
+    assert told["reason"] and told["reason"] in printed.err

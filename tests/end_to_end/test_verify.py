@@ -42,7 +42,7 @@ def lab(tmp_path_factory):
         patch.syspath_prepend(place)
         options = {"data.options": {"target": "y"}}
         data, run = place / "rows.csv", place / "run"
-        fedlearn.run(**CHEAP, data=data, settings=options, model="net_of_a_lab:net", out=run).report()
+        fedlearn.run(**CHEAP, data=data, settings=options, model="net_of_a_lab:net", out=run).report(figures="svg")
         yield place
     for name in ("net_of_a_lab", "layers"):
         sys.modules.pop(name, None)
@@ -154,6 +154,7 @@ def test_own_code_is_what_a_module_imports_beside_it_and_no_library(tmp_path, mo
     assert own_code([f"{package}/far.py:x"]).keys() == {"far.py"}
 
 
+@pytest.mark.slow
 def test_a_private_run_holds_no_hash_of_its_rows(tmp_path, capsys):
     pd.DataFrame({"a": np.arange(60) % 9.0, "y": np.arange(60) % 7.0}).to_csv(tmp_path / "own.csv", index=False)
     declared = 'data = "own.csv"\ntarget = "y"\ntarget_bounds = [0, 9]\nbounds = { a = [0, 9] }\n'
