@@ -81,10 +81,10 @@ def test_warnings_of_deprecation_are_no_errors_within_a_run(tmp_path):
         def close(self):
             pass
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("error")
-        with pytest.warns(DeprecationWarning, match="old"):
-            fedlearn.run(**CHEAP, rounds=1, out=tmp_path / "run", log=Old)
+        fedlearn.run(**CHEAP, rounds=1, out=tmp_path / "run", log=Old)
+    assert [str(each.message) for each in shown if each.category is DeprecationWarning][:1] == ["old"]
 
 
 @pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--no-such-flag"]])
