@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fedlearn.commands.shared import INTERRUPTED
 from fedlearn.words.errors import FedlearnError
+from fedlearn.words.stopping import interrupted_code
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def exit_codes() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from here", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        sys.exit(interrupted_code())
     except FedlearnError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -8,15 +8,17 @@ import sys
 from threading import Timer, main_thread
 from typing import TYPE_CHECKING
 
+from fedlearn.words.stopping import begin, catch_signals, interrupted_code
+
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
-
 
 def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
-    """Run a command and end the process; Ctrl-C is one line even while the commands are still being imported."""
+    """Run a command and end the process; a stop is one line even while the commands are still being imported."""
     sys.unraisablehook = interrupt_again
+    caught = catch_signals()
+    begin()
     try:
         from fedlearn.engine.processes import ONE_THREAD, importing
 
@@ -32,8 +34,15 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
 
         commands(arguments, program)
     except KeyboardInterrupt:
+        from fedlearn.commands.last_words import as_json, asks_for_json
+
         print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        if asks_for_json(sys.argv[1:] if arguments is None else arguments):
+            print(as_json(interrupted_code(), "interrupted", None))
+        sys.exit(interrupted_code())
+    finally:
+        for each in caught:  # the process ends as it is
+            signal.signal(each, signal.SIG_IGN)
 
 
 def interrupt_again(swallowed: UnraisableHookArgs) -> None:

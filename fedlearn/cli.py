@@ -17,6 +17,7 @@ from fedlearn.commands.check import check
 from fedlearn.commands.client import client
 from fedlearn.commands.declare import declare
 from fedlearn.commands.keys import keys
+from fedlearn.commands.last_words import as_json, asks_for_json
 from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
 from fedlearn.commands.plan import EXAMPLES as PLANS
@@ -26,14 +27,18 @@ from fedlearn.commands.run import run
 from fedlearn.commands.runs import runs
 from fedlearn.commands.server import server
 from fedlearn.commands.settings import settings
-from fedlearn.commands.shared import INTERRUPTED, Interrupted
+from fedlearn.commands.shared import Interrupted
 from fedlearn.commands.simulate import EXAMPLES, simulate
+from fedlearn.commands.stop import stop
 from fedlearn.commands.submit import submit
 from fedlearn.commands.sweep import EXAMPLES as SWEEPS
 from fedlearn.commands.sweep import sweep
+from fedlearn.commands.verify import verify
 from fedlearn.engine.processes import say_warnings
 from fedlearn.words.errors import FedlearnError, RunFailed, printable, said
+from fedlearn.words.stopping import interrupted_code
 
+TYPER_INTERRUPTED = 130  # what typer returns for a stop outside of our own handlers
 LONGEST_LINE = 2000  # letters of an error
 
 DOCUMENTATION = "Documentation: docs/index.md of the repository. A setting: fedlearn settings KEY."
@@ -62,11 +67,13 @@ app.command(epilog=PLANS)(plan)
 for _command in (
     runs,
     report,
+    verify,
     compare,
     dashboard,
     new,
     run,
     settings,
+    stop,
     submit,
     server,
     client,
@@ -103,6 +110,8 @@ def _look_in_the_current_folder() -> None:
 def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     """Run a command and end the process, with exit code 0; 1 if the run failed, 2 if the command line is wrong.
 
+    A signal that has ended it adds 128 to its number, as a shell says it: 130 of Ctrl-C, 143 of SIGTERM, 129 of SIGHUP.
+
     An error is printed as one line; the environment variable FEDLEARN_TRACEBACK adds the traceback.
     """
     say_warnings()
@@ -112,27 +121,29 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     try:
         code = app(args=given, prog_name=program, standalone_mode=False)
     except Interrupted as error:
-        _end(str(error), error.exit_code)
+        _end(str(error), error.exit_code, given, error.folder)
     except FedlearnError as error:
-        _end(f"error: {_in_one_line(str(error))}", error.exit_code)
+        _end(f"error: {_in_one_line(str(error))}", error.exit_code, given, error.folder)
     except (KeyboardInterrupt, click.Abort):
-        _end("interrupted", INTERRUPTED)
+        _end("interrupted", interrupted_code(), given)
     except click.ClickException as error:
         about = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else program
         hint = f"; {about} --help lists what there is" if isinstance(error, click.UsageError) else ""
-        _end(f"error: {_in_one_line(error.format_message()).rstrip('.')}{hint}", error.exit_code)
+        _end(f"error: {_in_one_line(error.format_message()).rstrip('.')}{hint}", error.exit_code, given)
     except OSError as error:
         where = f"{said(error.filename)}: " if error.filename is not None else ""
-        _end(f"error: {where}{error.strerror or type(error).__name__}", RunFailed.exit_code)
-    if code == INTERRUPTED:  # what typer returns for a Ctrl-C outside of our own handlers
-        _end("interrupted", INTERRUPTED)
+        _end(f"error: {where}{error.strerror or type(error).__name__}", RunFailed.exit_code, given)
+    if code == TYPER_INTERRUPTED:
+        _end("interrupted", interrupted_code(), given)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _end(line: str, code: int) -> NoReturn:
+def _end(line: str, code: int, given: list[str], folder: Path | None = None) -> NoReturn:
     if os.environ.get("FEDLEARN_TRACEBACK"):
         traceback.print_exc()
     print(printable(line), file=sys.stderr)
+    if asks_for_json(given):
+        print(as_json(code, printable(line.removeprefix("error: ")), folder))
     sys.exit(code)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,19 +13,26 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.config.fields import seconds_in
 from fedlearn.data.cache import checked
 from fedlearn.models.loaded import initial_state, trial, with_found_data
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.plugins import CLIENT_TRIAL
 from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.checksums import write_checksums
+from fedlearn.runs.code_identity import checked_code, said_of_accepted
 from fedlearn.runs.dealt import write_dealt
 from fedlearn.runs.folder import RunFolder, new_folder
 from fedlearn.runs.log import EventLog
+from fedlearn.runs.names import MANIFEST
 from fedlearn.runs.settings import kept_settings
+from fedlearn.runs.stop_requests import stoppable
 from fedlearn.words.errors import RunFailed, SettingError
 from fedlearn.words.node import NodeTrial
+from fedlearn.words.stopping import Stopped, shielded
 from server.anchors import expected, rest_of_anchors
 from server.attackers import check_attack_parcels
+from server.completed import Completed
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import check_devices, check_parcels
@@ -61,24 +68,27 @@ def main(grid: Grid, context: Context) -> None:
     check_devices(config, selector, is_virtual=exchange.is_virtual, is_timed=exchange.timed is not None)
     log_of = EventLog if exchange.is_virtual else PrintingLog
     with folder.locked(), log_of(folder.events, exchange.clock if exchange.timed else None) as events:
+        code = checked_code(folder.path, config)
         draws = Draws(config, is_virtual=exchange.is_virtual)
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
         plan = planned(config, exchange, strategy)
-        store, notes = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws)
+        completed = Completed(folder)
+        store, notes = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws, code)
         run = ServerRun(
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
             unsent=plan.traits.unsent, auxiliary=plan.traits.auxiliary, has_own_rate=plan.traits.has_own_rate,
-            notes=(*notes, *plan.notes),
+            notes=(*notes, *plan.notes, *said_of_accepted(folder.path)),
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
             raise SettingError("rounds.schedule", config.rounds.schedule, "what it makes is no schedule: it has no run")
         run.stopping.say_of(folder.path, committed=len(store.history.rounds))
+        (folder.path / MANIFEST).unlink(missing_ok=True)  # of what the folder held before
         events.write("started", **_about(run))
-        with _summarized(run, folder):
+        with _summarized(run, folder, completed), stoppable(folder.path, seconds_in(config.stop.time_limit)):
             schedule.run()
             write_confusions(run, plan.traits.spec)
             if plan.traits.counts:
@@ -97,14 +107,21 @@ def _reached(grid: Grid, context: Context) -> tuple[RunConfig, Exchange]:
 
 
 def _begun_or_resumed(
-    plan: Plan, exchange: Exchange, folder: RunFolder, strategy: RoundStrategy[Any], selector: Selector, draws: Draws
+    plan: Plan,
+    exchange: Exchange,
+    folder: RunFolder,
+    strategy: RoundStrategy[Any],
+    selector: Selector,
+    draws: Draws,
+    code: Mapping[str, str],
 ) -> tuple[RunStore, Sequence[str]]:
     """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
     config, traits = plan.config, plan.traits
     tried = trial_of(exchange, deadline=config.rounds.reporting_deadline)
     store = RunStore(
-        folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied, unsent=traits.unsent
-    )
+        folder.path, plan.columns, kept_settings(config),
+        data=plan.fingerprint, code=code, tied=traits.tied, unsent=traits.unsent,
+    )  # fmt: skip
     if store.exists:
         folder.check_settings(config)
         store.load()
@@ -192,14 +209,19 @@ def _about(run: ServerRun) -> dict[str, object]:
 
 
 @contextmanager
-def _summarized(run: ServerRun, folder: RunFolder) -> Iterator[None]:
-    """Write the summary of what is run in the block, however it ends."""
+def _summarized(run: ServerRun, folder: RunFolder, before: Completed) -> Iterator[None]:
+    """Write the summary of what is run in the block, however it ends.
+
+    A completed run of which further rounds were asked, and none was committed, stays what it was.
+    """
     status, reason = "failed", ""
     try:
         yield
         status = "completed"
-    except KeyboardInterrupt:
-        status = "interrupted"
+    except KeyboardInterrupt as error:
+        status, reason = "interrupted", error.reason if isinstance(error, Stopped) else ""
+        if not run.exchange.is_virtual:
+            raise SystemExit(0) from None  # Flower's way to end a server app in order
         raise
     except SystemExit as error:
         is_stopped = not (run.exchange.is_virtual or error.code)  # on a network: Flower's way to end by SIGTERM
@@ -209,5 +231,10 @@ def _summarized(run: ServerRun, folder: RunFolder) -> Iterator[None]:
         reason = str(error) or type(error).__name__
         raise
     finally:
-        write_summary(folder, run, status=status, reason=reason)
-        run.events.write("ended", status=status, reason=reason)
+        with shielded():
+            if status == "failed" and before.put_back(run.store.history):
+                status = "completed"
+            else:
+                write_summary(folder, run, status=status, reason=reason)
+            run.events.write("ended", status=status, reason=reason)
+            write_checksums(folder.path)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from fedlearn.config.names import flags, setting_names
+from fedlearn.config.names import flags, other_names, setting_names
 from fedlearn.data.dataset import Dataset
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError, UsageError
@@ -136,5 +136,8 @@ def _unknown(keyword: str) -> str:
     dotted = [name for name in setting_names() if name.rpartition(".")[2] == keyword]
     if dotted:
         return f'write settings={{"{dotted[0]}": ...}}'
+    if meant := other_names().get(keyword):
+        word = next((word for word, setting in KEYWORDS.items() if setting == meant), f"{meant} in settings=")
+        return f"there is no such setting; did you mean {word}?"
     close = get_close_matches(keyword, [*KEYWORDS, *setting_names()], n=1, cutoff=0.5)
     return f"there is no such setting{f'; did you mean {close[0]}?' if close else ''}"

@@ -46,6 +46,7 @@ def guest() -> Iterator[None]:
     absent = [name for name in LEFT_BEHIND if name not in os.environ]
     try:
         with warnings.catch_warnings(), restored_globals():
+            show_deprecations()
             yield
     finally:
         for name in absent:
@@ -55,6 +56,13 @@ def guest() -> Iterator[None]:
         if not _calls and trained is not None:
             trained.threads_as_before()
         _one_at_a_time.release()
+
+
+def show_deprecations() -> None:
+    """Show warnings of deprecation where they would be errors, as under ``pytest -W error``: libraries raise them."""
+    if any(action == "error" and issubclass(DeprecationWarning, kind) for action, _, kind, _, _ in warnings.filters):
+        for kind in (DeprecationWarning, PendingDeprecationWarning):
+            warnings.filterwarnings("default", category=kind)
 
 
 def _begin_anew() -> None:

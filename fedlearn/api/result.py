@@ -14,6 +14,7 @@ from fedlearn.plugging import objects
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import BEST, KEPT, MODEL, MODELS, kept_name
 from fedlearn.runs.reading import open_regular
+from fedlearn.runs.stop_requests import ask_to_stop
 from fedlearn.words.errors import UsageError, said
 from fedlearn.words.state import State
 
@@ -181,6 +182,16 @@ class Run:
 
         page, _ = write_report([self.folder], Path(out) if out is not None else None, figures=figures, columns=columns)
         return page
+
+    def stop(self) -> None:
+        """Stop the run, which another thread or process makes: it ends within moments, and `resume` goes on with it.
+
+        Raises
+        ------
+        UsageError
+            If no process runs in the folder.
+        """
+        ask_to_stop(self.folder, "by run.stop()")
 
     @property
     def who_has(self) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +15,13 @@ from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, run_settings
 from fedlearn.engine.embedded.forkserver import begin_early
+from fedlearn.runs.code_identity import accept_code as accept
 from fedlearn.runs.names import CHECKPOINT
+from fedlearn.words.stopping import begin, signals_caught
+
+CTRL_C = 130  # its exit code
+
+log = logging.getLogger("fedlearn")
 
 
 def run(
@@ -26,6 +34,7 @@ def run(
     progress: bool = True,
     dashboard: str | None = None,
     log: Any = (),
+    accept_code: bool = False,
     **keywords: Any,
 ) -> Run:
     """Run a federation on this machine, and return the run with its results.
@@ -54,6 +63,8 @@ def run(
     log : str, class, object, or list of these, default=()
         Also log to ``"tensorboard"``, ``"mlflow"`` or ``"wandb"``, or to a listener of your own: its class, which is
         called with the run folder and the settings, or an object with ``take(event)`` and ``close()``.
+    accept_code : bool, default=False
+        Go on with a run though own code that its settings name was changed; its results say so.
     **keywords : any
         The flags of the command by their names, as ``rounds=5``, ``lr=0.1``, ``strategy="fedadam"``, and ``learner``;
         or any setting by its dotted name. A plugin can be given by its name or as an object: a strategy, a learner, a
@@ -81,11 +92,14 @@ def run(
     0.71
     """
     folder = resume.folder if isinstance(resume, Run) else Path(resume) if resume is not None else None
-    with guest():
+    begin()
+    with guest(), signals_caught():
         if resume is None and not {"engine", "engine.name"} & {*keywords, *(settings or {})}:
             begin_early()  # the usual engine's: its process imports while we do
         given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
-        config = run_settings(given, None, folder)
+        config = run_settings(given, [], folder)
+        if accept_code and folder is not None:
+            accept(folder, config)
         if progress:
             from fedlearn.commands.unread import say_unread
 
@@ -105,12 +119,20 @@ def run(
 
 @contextmanager
 def _python_says_how_to_go_on(folder: Path) -> Iterator[None]:
-    """Raise KeyboardInterrupt after Ctrl-C, with the call that goes on with the run."""
+    """Raise KeyboardInterrupt after Ctrl-C, with the call that goes on with the run; a stop that was wanted is none.
+
+    SIGTERM and SIGHUP still end the process, in order.
+    """
     try:
         yield
-    except Interrupted:
-        if (folder / CHECKPOINT).exists():
-            raise KeyboardInterrupt(
-                f"what was committed is stored; go on by fedlearn.run(resume={str(folder)!r})"
-            ) from None
-        raise KeyboardInterrupt("no round was stored yet") from None
+    except Interrupted as error:
+        is_stored = (folder / CHECKPOINT).exists()
+        way = f"go on by fedlearn.run(resume={str(folder)!r})"
+        if error.is_wanted:
+            log.warning("%s: %s", str(error).partition(";")[0], way)
+        elif error.exit_code != CTRL_C:
+            print(f"{str(error).partition(';')[0]}; {way}" if is_stored else str(error), file=sys.stderr)
+            raise SystemExit(error.exit_code) from None
+        else:
+            said = f"what was committed is stored; {way}" if is_stored else "no round was stored yet"
+            raise KeyboardInterrupt(said) from None

@@ -115,7 +115,7 @@ class NodesAudit:
             folder = Path(place) / "run"
             tape = Tape(lambda: fits[-1][0] if fits else 0, None if given is None else given.calls)
             with intercepted_by(tape), leaving.recorded(), undrawn(absent):
-                config = run_settings({**self._settings, "out": str(folder)}, None, None)
+                config = run_settings({**self._settings, "out": str(folder)}, [], None, environment={})
                 run_once(config, is_new=True, log=[leaving.listener])
             return self._published(leaving.of(folder), tape, fits)
 

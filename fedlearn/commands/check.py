@@ -63,7 +63,7 @@ def walked(settings: Mapping[str, object]) -> Walk:
     from fedlearn.words.metric import LOSS
 
     with TemporaryDirectory() as folder:
-        config = run_settings({**settings, "out": folder}, None, None)
+        config = run_settings({**settings, "out": folder}, [], None, environment={})
         run_once(config, is_new=True)
         shared = "head.value" if "!" in config.training.personal else "body.value"
         rounds = range(1, config.rounds.total + 1)

@@ -36,9 +36,10 @@ NOISE = "Noise: with --epsilon and --delta"
 def plan(
     given: dict[str, Any],
     config: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            metavar="FILE", help="Settings as TOML; flags win over it.", rich_help_panel=Panel.RUNNING,
+            metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated; flags win over them.",
+            rich_help_panel=Panel.RUNNING,
         ),
     ] = None,
     set_: Annotated[
@@ -78,7 +79,7 @@ def plan(
     """
     given = given | flat_from_assignments(set_ or [])
     if not {EPSILON, DELTA} <= given.keys():
-        _plan_bytes(given, config, as_json=as_json)
+        _plan_bytes(given, config or [], as_json=as_json)
         return
     plan_noise(
         given,
@@ -90,7 +91,7 @@ def plan(
     )
 
 
-def _plan_bytes(given: dict[str, Any], file: Path | None, *, as_json: bool) -> None:
+def _plan_bytes(given: dict[str, Any], files: list[Path], *, as_json: bool) -> None:
     from tempfile import TemporaryDirectory
 
     from fedlearn.commands.once import run_once
@@ -98,7 +99,7 @@ def _plan_bytes(given: dict[str, Any], file: Path | None, *, as_json: bool) -> N
     from fedlearn.sweeps.foretold import foretell
 
     with TemporaryDirectory(prefix="fedlearn-plan-") as place:
-        config = run_settings({**given, "out": f"{place}/run"}, file, None)
+        config = run_settings({**given, "out": f"{place}/run"}, files, None)
         found = foretell(config, lambda trial: run_once(trial, is_new=True))
     if as_json:
         print(json.dumps(found.to_plain(), indent=2))

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedlearn.commands.shared import INTERRUPTED
 from fedlearn.words.errors import printable
+from fedlearn.words.stopping import interrupted_code
 
 DEFAULT_PORT = "8765"
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Run folders, sweeps, or folders of runs.")]
@@ -76,4 +76,4 @@ def dashboard(
     try:
         serve(runs, listener)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)  # no error: so it ends usually
+        sys.exit(interrupted_code())  # no error: so it ends usually

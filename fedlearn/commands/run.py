@@ -42,8 +42,8 @@ def run(
     )
     try:
         result = run_app(found, clients=clients, seed=seed, workers=workers)
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted; what the app has written itself is all that is left") from None
+    except KeyboardInterrupt as stop:
+        raise Interrupted(stop, "; what the app has written itself is all that is left") from None
     _say(f"{result.messages} messages in {result.seconds:.1f} s, {result.failed} failed")
     if result.failed:
         _say(f"first failure: {' '.join(result.why_failed.split())[:300]}")

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from fedlearn.commands.completing import settings_like
-from fedlearn.config import RunConfig, to_flower
+from fedlearn.commands.completing import assignments_like, settings_like
+from fedlearn.commands.flags import with_flags
+from fedlearn.config import RunConfig, flat_from_assignments, to_flower
+from fedlearn.config.layers import INCLUDE, Layer, merged, source_of
 from fedlearn.config.names import described, field_of, flags, hint_at, names_of, setting_names
-from fedlearn.words.errors import UsageError, said
+from fedlearn.words.errors import UsageError, printable, said
 
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 NARROWEST = 40  # columns
 
 
+@with_flags(flags(), first=False)
 def settings(
+    given: dict[str, Any],
     key: Annotated[
         str,
         typer.Argument(
@@ -27,11 +32,33 @@ def settings(
             autocompletion=settings_like, show_default=False,
         ),
     ] = "",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say which value a run would have and where it comes from.")
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print a JSON Schema of files of settings: types, ranges, meanings.")
+    ] = False,
+    config: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="With --explain: as of simulate.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="With --explain: as of simulate.",
+                     autocompletion=assignments_like),
+    ] = None,
 ) -> None:  # fmt: skip
     """Say what can be set, without KEY as a file that --config reads.
 
     KEY is a setting, a table of settings, or the last word of one: its meaning, default, range and flag are told.
+    With --explain and the flags of simulate: where each value comes from that is not the default.
     """
+    given = given | flat_from_assignments(set_ or [])
+    if schema:
+        print(json.dumps(json_schema(), indent=2))
+        return
+    if explain:
+        _explain_sources(_named(key.strip()) if key else [], config or [], given)
+        return
+    if given or config:
+        raise UsageError("settings explains values of a run with --explain: add it")
     if not key:
         _list(setting_names())
         return
@@ -40,6 +67,37 @@ def settings(
         _explain(names[0])
     else:
         _list(names)
+
+
+def _explain_sources(names: list[str], configs: list[Path], given: dict[str, Any]) -> None:
+    """Print the values of settings with their sources; without names those of all that are not the default."""
+    from fedlearn.commands.shared import all_layers
+    from fedlearn.models.presets import settings_from
+
+    layers = [*all_layers(configs), Layer("command line", given)]
+    flat = merged(layers)
+    found = to_flower(settings_from(flat, source=lambda name: source_of(name, layers)))
+    defaults = to_flower(RunConfig())
+    for name in names or found:
+        source = source_of(name, layers) or ("default" if found[name] == defaults[name] else "goes with the model or "
+                                             "the strategy")  # fmt: skip
+        if names or source != "default":
+            print(printable(f"{name} = {_written(found[name])}  # {source}"))
+
+
+def json_schema() -> dict[str, Any]:
+    """Return a JSON Schema of a file of settings, with the meaning of each."""
+    schema = RunConfig.model_json_schema()
+    for name in setting_names():
+        table, _, key = name.rpartition(".")
+        kind = type(getattr(RunConfig(), table)).__name__ if table else ""
+        properties = schema["$defs"][kind]["properties"] if table else schema["properties"]
+        properties[key]["description"] = described(name)[0]
+    schema["properties"][INCLUDE] = {
+        "description": "Files of settings, relative to this one, over which this one wins.",
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def _named(key: str) -> list[str]:

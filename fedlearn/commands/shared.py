@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from fedlearn.config import RunConfig, config_from, flat_from_file
+from fedlearn.config import RunConfig, config_from
+from fedlearn.config.layers import Layer, layer_of_environment, layers_of_file, merged, said_of_environment, source_of
 from fedlearn.plugging import objects
 from fedlearn.plugging.tracebacks import shortened
 from fedlearn.runs.reading import check_path, cleaned
 from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, printable, said
+from fedlearn.words.stopping import Stopped, interrupted_code
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "dealt.json", "checkpoint.json",
@@ -24,7 +28,6 @@ WRITTEN_BEFORE_THE_START = {
     "tracebacks.txt",
 }  # fmt: skip
 MOST_LINES = 20  # of statistics in the table at the end of a run
-INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 
 @contextmanager
@@ -38,17 +41,33 @@ def unlogged(level: int) -> Iterator[None]:
         logging.disable(before)
 
 
-def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None) -> RunConfig:
-    """Return the settings of a new or resumed run, with its folder."""
+def run_settings(
+    given: dict[str, Any],
+    configs: Sequence[Path],
+    resume: Path | None,
+    *,
+    environment: Mapping[str, str] = os.environ,
+) -> RunConfig:
+    """Return the settings of a new or resumed run, with its folder.
+
+    Parameters
+    ----------
+    given
+        What the command line or the call says.
+    configs
+        Files of settings, the later of which win.
+    environment
+        Variables of which those that name settings win over files; a resumed run reads none.
+    """
     from fedlearn.commands.unread import check_protects
     from fedlearn.models.presets import settings_from
     from fedlearn.runs.folder import RunFolder, new_folder
 
-    for flag, path in (("--resume", resume), ("--config", config)):
+    for flag, path in (("--resume", resume), *(("--config", each) for each in configs)):
         if path is not None:
             check_path(path, flag)
     if resume is not None:
-        if config is not None:
+        if configs:
             raise UsageError("--config and --resume: a resumed run has its own settings")
         if "model.initial" in given:
             raise UsageError("--from and --resume: a resumed run goes on from its own state: leave one of them out")
@@ -59,12 +78,14 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
         resumed = config_from({**stored, **given, "out": str(resume)}, source=str(resume))
         check_protects(given, resumed)
         return resumed
-    from_file = flat_from_file(config) if config is not None else {}
-    if config is not None:
+    layers = all_layers(configs, environment)
+    from_file = merged(layers)
+    for config in configs:
         objects.look_in(config.parent)  # the settings of a run that was begun from Python
     if "model.initial" in given:
         from_file = {name: value for name, value in from_file.items() if name != "model.initial_sha256"}
-    settings = settings_from({**from_file, **given}, source=str(config or ""))
+    layers = [*layers, Layer("", given)]
+    settings = settings_from(merged([Layer("", from_file), layers[-1]]), source=lambda name: source_of(name, layers))
     check_protects(given, settings, in_file=from_file)
     check_path(Path(settings.out), "--out")
     folder = Path(settings.out) if settings.out else new_folder()
@@ -75,25 +96,46 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
     return settings.model_copy(update={"out": str(folder.resolve())})
 
 
+def all_layers(configs: Sequence[Path], environment: Mapping[str, str] = os.environ) -> list[Layer]:
+    """Return the layers of settings below what is given: files, then the environment, of which a line is printed."""
+    variables = layer_of_environment(environment)
+    if line := said_of_environment(variables):
+        print(f"note: {printable(line)}", file=sys.stderr)
+    return [*(layer for each in configs for layer in layers_of_file(each)), variables]
+
+
 @contextmanager
 def resumable(folder: Path, *, is_new: bool = True) -> Iterator[None]:
     """Say after Ctrl-C how to resume the run; remove the folder of a new run of which nothing was stored."""
     try:
-        yield
-    except KeyboardInterrupt:
+        with _about(folder):
+            yield
+    except KeyboardInterrupt as stop:
         if _is_begun(folder):
-            raise Interrupted(f"interrupted; go on by --resume {_short(folder)}") from None
+            raise Interrupted(stop, f"; go on by --resume {_short(folder)}", folder) from None
         _remove_unstarted(folder, is_new=is_new)
-        raise Interrupted("interrupted before anything was stored") from None
+        raise Interrupted(stop, " before anything was stored") from None
     except UsageError:
         _remove_unstarted(folder, is_new=is_new)
         raise
-    except (FedlearnError, OSError):
+
+
+@contextmanager
+def _about(folder: Path) -> Iterator[None]:
+    """Let every error say of which run it is; any exception is an error of that run."""
+    try:
+        yield
+    except FedlearnError as error:
+        error.folder = folder
+        raise
+    except OSError:
         raise
     except Exception as error:  # of a plugin, or a bug of ours
         from fedlearn.runs.kept_tracebacks import keep
 
-        raise RunFailed(f"{shortened(error)}{keep(error, _short(folder))}") from error
+        failed = RunFailed(f"{shortened(error)}{keep(error, _short(folder))}")
+        failed.folder = folder
+        raise failed from error
 
 
 def _is_begun(folder: Path) -> bool:
@@ -112,9 +154,24 @@ def _remove_unstarted(folder: Path, *, is_new: bool) -> None:
 
 
 class Interrupted(FedlearnError):
-    """The user pressed Ctrl-C."""
+    """A command was stopped, by Ctrl-C or a signal, or by a request that it has met: the exit code of that is 0.
 
-    exit_code = INTERRUPTED
+    Parameters
+    ----------
+    stop
+        What has stopped it.
+    then
+        What to do now.
+    folder
+        That of the run that was stopped, if anything is stored in it.
+    """
+
+    def __init__(self, stop: KeyboardInterrupt, then: str, folder: Path | None = None) -> None:
+        self.is_wanted = isinstance(stop, Stopped) and stop.is_wanted
+        self.exit_code = 0 if self.is_wanted else interrupted_code()
+        self.folder = folder
+        by = f" ({stop.reason})" if isinstance(stop, Stopped) else ""
+        super().__init__(f"{'stopped' if self.is_wanted else 'interrupted'}{by}{then}")
 
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:

@@ -39,8 +39,11 @@ def simulate(
         typer.Option(metavar="FOLDER", help="Go on with the run in this folder.", rich_help_panel=RUNNING),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Settings as TOML; flags win over it.", rich_help_panel=RUNNING),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated: later files win over earlier ones, "
+            "flags over all.", rich_help_panel=RUNNING,
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -49,6 +52,11 @@ def simulate(
             "fedlearn settings lists them.", rich_help_panel=RUNNING, autocompletion=assignments_like,
         ),
     ] = None,
+    accept_code: Annotated[
+        bool,
+        typer.Option("--accept-code", help="With --resume: go on though own code was changed; the results say so.",
+                     rich_help_panel=RUNNING),
+    ] = False,
     dashboard: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +85,11 @@ def simulate(
     from fedlearn.commands.unread import say_unread
 
     given = given | flat_from_assignments(set_ or [])
-    settings = run_settings(given, config, resume)
+    settings = run_settings(given, config or [], resume)
+    if accept_code and resume is not None:
+        from fedlearn.runs.code_identity import accept_code as accept
+
+        accept(resume, settings)
     show = not (quiet or as_json)
     say_unread(given, settings)
     _run(settings, is_new=resume is None, show=show, as_json=as_json, page=dashboard, log=log or [])

@@ -28,7 +28,9 @@ def submit(
     ] = Path("runs"),
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Of the new run folder; else the time.")] = None,
     resume: Annotated[str | None, typer.Option(metavar="NAME", help="Go on with this run.")] = None,
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings as TOML.")] = None,
+    config: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated.")
+    ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")] = None,
     retries: Annotated[int, typer.Option(min=0, help="How often to go on after the server app has died.")] = 3,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for all nodes before the run.")] = 120.0,
@@ -49,7 +51,7 @@ def submit(
     folder = ((runs / named) if named else new_folder(runs)).resolve()
     given = flat_from_assignments(set_ or []) | ({} if resume else {"out": str(folder)})
     try:
-        settings = run_settings(given, config, folder if resume else None)
+        settings = run_settings(given, config or [], folder if resume else None)
     except UsageError as error:
         raise RunFailed(str(error)) from None  # exit code 1, as for every run that failed
     console = Console(highlight=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +15,10 @@ from rich.table import Table
 
 from fedlearn.commands.completing import assignments_like
 from fedlearn.commands.flags import with_flags
-from fedlearn.commands.shared import Interrupted
-from fedlearn.config import flat_from_assignments, flat_from_file
+from fedlearn.commands.shared import Interrupted, all_layers
+from fedlearn.config import flat_from_assignments
+from fedlearn.config.fields import as_duration, seconds_in
+from fedlearn.config.layers import merged
 from fedlearn.config.names import flags
 from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError, printable, said
@@ -67,8 +70,11 @@ def sweep(
         ),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Settings of all runs as TOML; flags win over it.", rich_help_panel=SWEEP),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Settings of all runs as TOML, JSON or YAML; may be repeated; flags win over them.",
+            rich_help_panel=SWEEP,
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -94,15 +100,16 @@ def sweep(
     from fedlearn.report.writing import write_report
     from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
 
+    limit = as_duration(given.pop("stop.time_limit", ""))  # of all runs together
     planned = _plan_of(
-        plan, config, given | flat_from_assignments(set_ or []), vary or [], _numbers(seeds), quick=quick
+        plan, config or [], given | flat_from_assignments(set_ or []), vary or [], _numbers(seeds), quick=quick
     )
     folder = out or Path("runs") / _name_of(plan, planned, quick=quick)
     check_path(folder, "--out")
     try:
-        results = run_sweep(planned, folder, wanted=planned.chosen(only or []))
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted; the same command goes on from here") from None
+        results = run_sweep(planned, folder, wanted=planned.chosen(only or []), limit=seconds_in(limit))
+    except KeyboardInterrupt as stop:
+        raise Interrupted(stop, "; the same command goes on from here") from None
     if any(result.completed for result in results):
         Console(highlight=False).print(_table(results))
         page, _ = write_report([folder])
@@ -111,7 +118,7 @@ def sweep(
 
 
 def _plan_of(
-    file: Path | None, config: Path | None, given: dict[str, Any], vary: list[str], seeds: list[int], *, quick: bool
+    file: Path | None, configs: Sequence[Path], given: dict[str, Any], vary: list[str], seeds: list[int], *, quick: bool
 ) -> Plan:  # fmt: skip
     from fedlearn.sweeps.plan import Plan
 
@@ -120,7 +127,8 @@ def _plan_of(
     planned = Plan.from_file(file, quick=quick) if file is not None else Plan("", (1,), {}, {})
     planned = planned.varied(vary)
     varying = (*OF_ONE_RUN, *planned.varying)
-    base = {name: value for name, value in _from_file(config).items() if name not in varying}
+    layers = all_layers(configs)
+    base = {name: value for name, value in merged(layers).items() if name not in varying}
     planned = planned.with_other(base=base | given, seeds=seeds)
     if not planned.axes and len(planned.seeds) == 1:
         raise UsageError(
@@ -128,10 +136,6 @@ def _plan_of(
         )
     list(planned.runs())  # an error names a run whose settings are wrong
     return planned
-
-
-def _from_file(config: Path | None) -> dict[str, Any]:
-    return flat_from_file(config) if config is not None else {}
 
 
 def _numbers(text: str | None) -> list[int]:

@@ -6,13 +6,23 @@ Flower's run config holds no tables and no lists, so options and lists of names 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from math import isfinite, nan
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
+
+UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
+PART = re.compile(rf"({NUMBER.pattern})([dhms])", re.ASCII)
+DURATION = re.compile("".join(rf"(?:{NUMBER.pattern}{unit})?" for unit in UNITS), re.ASCII)
+
+OR_TABLE, OR_LIST, OR_NUMBER = (
+    WithJsonSchema({"type": ["string", kind]}) for kind in ("object", "array", "number")
+)  # what a file may hold in place of the text that is stored
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
@@ -116,7 +126,30 @@ def as_number_text(given: object) -> str:
     return repr(number)
 
 
-Options = Annotated[str, BeforeValidator(as_text)]
-MaybeNumber = Annotated[str, BeforeValidator(as_number_text)]
-Names = Annotated[str, BeforeValidator(as_list)]
-Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]
+def as_duration(given: object) -> str:
+    """Return a duration as the text that is stored; a plain number is one of seconds.
+
+    >>> as_duration("1h 30m"), as_duration(90), as_duration("")
+    ('1h30m', '90s', '')
+    """
+    text = "".join(str(given).split()).lower()
+    text += "s" if NUMBER.fullmatch(text) else ""
+    if not DURATION.fullmatch(text):
+        raise ValueError("write a duration, such as 50m, 1h30m or 90s, or leave it empty")
+    return text
+
+
+def seconds_in(duration: str) -> float:
+    """Return the seconds of a duration.
+
+    >>> seconds_in("1h30m"), seconds_in("")
+    (5400.0, 0.0)
+    """
+    return float(sum(float(number) * UNITS[unit] for number, unit in PART.findall(duration)))
+
+
+Options = Annotated[str, BeforeValidator(as_text), OR_TABLE]
+Duration = Annotated[str, BeforeValidator(as_duration), OR_NUMBER]
+MaybeNumber = Annotated[str, BeforeValidator(as_number_text), OR_NUMBER]
+Names = Annotated[str, BeforeValidator(as_list), OR_LIST]
+Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True)), OR_TABLE]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ from fedlearn.words.errors import SettingError, UsageError, said
 
 MOST_BYTES = 1 << 22  # of a file of settings
 FlatValue = bool | int | float | str
+Source = str | Callable[[str], str]
 SINGLE_OPTION = re.compile(r"(\w+\.(?:\w+_)?options)\.(.+)")  # setting that holds a table, and a name in it
 
 
-def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
+def config_from(flat: Mapping[str, Any], *, source: Source = "") -> RunConfig:
     """Return the settings in which the dotted names of `flat` replace the defaults.
 
     Parameters
@@ -34,7 +35,7 @@ def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
     flat
         Dotted name -> value, as ``{"training.lr": 0.1}``.
     source
-        Where the values came from, for the error message: a file's path, or empty.
+        Where the values came from, for the error message: a file's path, or empty; or a function of a setting's name.
 
     Raises
     ------
@@ -122,9 +123,14 @@ def flat_from_toml(data: bytes) -> dict[str, Any]:
         tree = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not valid TOML: {said(error)}") from None
+    return flattened(tree)
+
+
+def flattened(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested tables of settings as one flat table of dotted names."""
     flat: dict[str, Any] = {}
     for name, value in tree.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and "." not in name:  # else it holds options
             flat |= {f"{name}.{key}": entry for key, entry in value.items()}
         else:
             flat[name] = value
@@ -142,11 +148,12 @@ def flat_from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
         name, equals, text = assignment.partition("=")
         if not equals or not name.strip():
             raise UsageError(f"--set {said(assignment)}: write it as key=value, for example --set training.lr=0.1")
-        flat[name.strip()] = _toml_value(text.strip())
+        flat[name.strip()] = toml_value(text.strip())
     return flat
 
 
-def _toml_value(text: str) -> Any:
+def toml_value(text: str) -> Any:
+    """Return a value as TOML writes it; any other text is a text."""
     try:
         table = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):  # bare words, more digits than Python reads, lists in lists in lists
@@ -154,11 +161,12 @@ def _toml_value(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
-def _first_error(error: ValidationError, source: str) -> SettingError:
+def _first_error(error: ValidationError, source: Source) -> SettingError:
     """Return the first error that pydantic found as one line: the setting, its value and what is allowed."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"])
-    where = f" (in {source})" if source else ""
+    place_of = source if isinstance(source, str) else source(name)
+    where = f" (in {place_of})" if place_of else ""
     if place := moved().get(name):
         part = name.partition(".")[0]
         return SettingError(name, first["input"], f"it is an option of its {part} now: write {place}{where}")

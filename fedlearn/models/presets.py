@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedlearn.config import RunConfig, config_from
+from fedlearn.config.load import Source
 from fedlearn.config.schema import DP_SGD
 from fedlearn.models import model_spec
 from fedlearn.plugging.registry import call_plugin, load_plugin
@@ -22,7 +23,7 @@ TEST_SHARE = 0.2  # of a node's examples, where nodes are compared with themselv
 MOST_NODES = 0.95  # share of wanted nodes that must be ready, and of these that must report, with distributed noise
 
 
-def settings_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
+def settings_from(flat: Mapping[str, Any], *, source: Source = "") -> RunConfig:
     """Return the user's settings with the model's presets; for errors see `config_from`."""
     return config_from(with_presets(flat), source=source)
 

@@ -24,6 +24,7 @@ from fedlearn.report.rows import node_rows
 from fedlearn.report.run_tables import for_papers, points_table, rounds_table, runs_table
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Table
+from fedlearn.runs.checksums import write_report_checksums
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import read_small
 from fedlearn.words.errors import UsageError, printable, said
@@ -69,6 +70,7 @@ def write_report(
             save(chart, out / "figures", re.sub(r"[^\w-]", "_", name), formats=formats)  # a column may have any name
         except (ValueError, OverflowError, ArithmeticError) as error:  # of numbers that no figure can show
             problems.append(f"figure {printable(name)} cannot be drawn: {said(error)}")
+    write_report_checksums(out)
     return out / PAGE, problems
 
 

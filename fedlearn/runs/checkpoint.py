@@ -52,6 +52,8 @@ class RunStore:
         loaded.
     data
         The data set's fingerprint, likewise; empty if it is not to be compared.
+    code
+        File -> SHA-256 of own code, as it is stored with the run.
     tied
         Further names of parameters of the state -> the name by which each is stored.
     unsent
@@ -65,6 +67,7 @@ class RunStore:
         settings: Mapping[str, Setting] | None = None,
         *,
         data: str = "",
+        code: Mapping[str, str] | None = None,
         tied: Mapping[str, str] | None = None,
         unsent: State | None = None,
     ) -> None:
@@ -72,6 +75,7 @@ class RunStore:
         self.metrics = metrics
         self._settings = dict(settings or {})
         self._data = data
+        self._code = dict(code or {})
         self._tied = dict(tied or {})
         self._unsent = unsent or {}
         self._appended = AppendedFiles(folder)
@@ -274,6 +278,7 @@ class RunStore:
         manifest = replace(
             self._stored.manifest.with_parts(parts, kept=kept, code=self._stored.objects, best=best),
             rounds=number, parameters=list(committed.state), typical=typical, settings=self._settings, data=self._data,
+            code=self._code,
             seconds=round(seconds, 3), cpu_seconds=None if cpu_seconds is None else round(cpu_seconds, 3),
         )  # fmt: skip
         self._stored = self._write(manifest, parts, committed, memory, memories)

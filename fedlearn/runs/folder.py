@@ -6,6 +6,7 @@ import fcntl
 import itertools
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -24,11 +25,13 @@ from fedlearn.plugging.objects import is_reference
 from fedlearn.runs.environment import environment
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.manifest import Manifest
-from fedlearn.runs.names import CHECKPOINT, DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
+from fedlearn.runs.names import CHECKPOINT, DATA, ENVIRONMENT, EVENTS, LOCK, SETTINGS, STOP, SUMMARY
 from fedlearn.runs.public_data import read_spec
 from fedlearn.runs.reading import open_regular, read_small
 from fedlearn.runs.settings import free_to_change, is_place, kept
 from fedlearn.words.errors import SettingError, UsageError, said
+
+LOOKED_AT = 0.05  # seconds within which another process sees whether the folder is locked
 
 
 def new_folder(runs: Path = Path("runs")) -> Path:
@@ -94,16 +97,24 @@ class RunFolder:
         """
         self.make()
         with self._writable():
-            descriptor = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
+            descriptor = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
         try:
+            self._lock(descriptor)
+            (self.path / STOP).unlink(missing_ok=True)  # of a run that was killed
+            yield
+            (self.path / STOP).unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        for pause in (LOOKED_AT, 0.0):
             try:
                 if not lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
                     say_once(f"{self.path}: its disk knows no locks: start no second process in this folder")
+                return
             except BlockingIOError:
-                raise UsageError(f"{self.path}: another process is running in this folder") from None
-            yield
-        finally:
-            os.close(descriptor)
+                time.sleep(pause)
+        raise UsageError(f"{self.path}: another process is running in this folder")
 
     @property
     def has_settings(self) -> bool:

@@ -68,6 +68,10 @@ class Manifest:
         Name -> content so far of each file that is only appended to.
     nodes_whole
         How many bytes the file of what nodes keep had when it was last written as a whole.
+    code
+        File -> SHA-256 of own code that settings name; older versions did not name it.
+    accepted
+        A line for each time that the run went on with other code.
     """
 
     rounds: Annotated[int, Field(ge=0)]
@@ -85,6 +89,8 @@ class Manifest:
     appended: dict[str, Written] = field(default_factory=dict)
     nodes_whole: Annotated[int, Field(ge=0)] = 0
     cpu_seconds: Annotated[float, Field(ge=0)] | None = None
+    code: dict[str, str] = field(default_factory=dict)
+    accepted: list[str] = field(default_factory=list)
 
     @classmethod
     def empty(cls) -> Manifest:

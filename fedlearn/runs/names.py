@@ -15,10 +15,12 @@ runs/NAME/
 ├── models/                   the states after every k-th round, where rounds.keep_every = k
 ├── checkpoint.json           what a stored round is made of, with the SHA-256 of each part and of itself
 ├── checkpoint/               what a resume needs: state, strategy memory, node states, history.jsonl
+├── stop                      a request to stop, until the run has stopped
 ├── asked-sum                a secure sum that nodes were asked to unmask, until its round is committed
 ├── classes.json              results for each class, where the data have classes
 ├── statistics.json           number of records, mean and histogram of each column, where the model counts these
-└── summary.json              results, when the run has ended
+├── summary.json              results, when the run has ended
+└── manifest.json             the checksums of all these, and of data and own code; for fedlearn verify
 ```
 """
 
@@ -26,6 +28,8 @@ from __future__ import annotations
 
 import re
 
+LOCK = ".lock"
+STOP = "stop"
 SETTINGS = "settings.toml"
 ENVIRONMENT = "environment.json"
 DATA = "data.json"
@@ -43,6 +47,7 @@ ASKED_SUM = "asked-sum"
 CLASSES = "classes.json"
 STATISTICS = "statistics.json"
 SUMMARY = "summary.json"
+MANIFEST = "manifest.json"
 
 STATE = re.compile(rf"{PARTS}/round-(\d{{6,}})\.state\.safetensors")
 KEPT = re.compile(r"round-(\d{6,9})\.safetensors")  # within MODELS

@@ -23,6 +23,7 @@ from fedlearn.engine.embedded.forkserver import WORKER, may_have_children, start
 from fedlearn.engine.inline import run
 from fedlearn.engine.processes import ONE_THREAD, default_size, say_warnings
 from fedlearn.words.errors import FedlearnError, RunFailed, error_of
+from fedlearn.words.stopping import Stopped, begin, deaf_to_signals
 
 FEWEST = 4  # runs of a lane; with fewer, too many cores may idle while the last runs end
 SMALL = 8  # nodes of a cohort for each core, above which a run keeps the cores busy by itself
@@ -111,6 +112,7 @@ class _Lane:
 def _serve(pipe: Connection) -> None:
     """Make the runs that come through a pipe, until the sweep closes it or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep answers Ctrl-C
+    deaf_to_signals()
     say_warnings()
     threading.Thread(target=_die_with_the_sweep, daemon=True).start()
     with suppress(EOFError, ConnectionError):
@@ -128,8 +130,11 @@ def _die_with_the_sweep() -> None:
 
 def outcome_of(config: RunConfig) -> tuple[int, str]:
     """Make a run in this process; return its exit code, and the reason of a failure."""
+    begin()
     try:
         run(config)
     except FedlearnError as error:
         return error.exit_code, str(error)
+    except Stopped as stop:  # of this run alone
+        return RunFailed.exit_code, stop.reason
     return 0, ""

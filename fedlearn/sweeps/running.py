@@ -17,6 +17,7 @@ from fedlearn.engine.session import engine_of, session
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import CHECKPOINT
+from fedlearn.runs.stop_requests import stoppable
 from fedlearn.sweeps.lanes import Ended, lanes_for, side_by_side
 from fedlearn.sweeps.machines import can_spread, on_machines
 from fedlearn.sweeps.plan import Plan, Run
@@ -25,13 +26,17 @@ from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
 from fedlearn.words.metrics import KNOWN, declared
 
 
-def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambda run: True) -> list[Result]:
+def run_sweep(
+    plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambda run: True, limit: float = 0.0
+) -> list[Result]:
     """Run the missing runs; return all results in the order of the plan, those of failed runs included.
 
     Parameters
     ----------
     wanted
         Returns whether a run is to be run now; results of other runs that have ended before are returned, too.
+    limit
+        Seconds within which the sweep is stopped; 0: none.
 
     Raises
     ------
@@ -41,7 +46,7 @@ def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambd
     if (folder / CHECKPOINT).exists():
         raise UsageError(f"--out {folder}: it holds a single run; name another folder")
     runs = list(plan.runs())
-    with RunFolder(folder).locked(), session():
+    with RunFolder(folder).locked(), session(), stoppable(folder, limit):
         write_atomically(folder / "sweep.toml", plan.to_toml().encode())
         results = {run.name: stored for run in runs if (stored := _stored(run, folder)) is not None}
         missing = [run for run in runs if run.name not in results and wanted(run)]

@@ -14,6 +14,8 @@ FedlearnError            any error raised on purpose; its text is one line that 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 LONGEST_SAID = 300  # characters of a stranger's text that are kept
 
 
@@ -58,6 +60,7 @@ class FedlearnError(Exception):
     """Any error that fedlearn raises on purpose."""
 
     exit_code = 1
+    folder: Path | None = None  # that of the run that it has ended
 
 
 class UsageError(FedlearnError):

@@ -192,7 +192,7 @@ def run(settings: Mapping[str, Any], folder: Path, *, killed_at: int = NEVER) ->
     points = Points(folder, killed_at)
     points.watch()
     resumes = (folder / SETTINGS).exists()
-    inline.run(run_settings({}, None, folder) if resumes else config_from({**settings, "out": str(folder)}))
+    inline.run(run_settings({}, [], folder) if resumes else config_from({**settings, "out": str(folder)}))
     return points.count
 
 
@@ -210,6 +210,8 @@ def _said_by(name: str, path: Path) -> str:
         with path.open("rb") as file:
             file.seek(max(path.stat().st_size - LONGEST_EVENT, 0))
             return str(json.loads(file.read().splitlines()[-1])["status"])
+    if name == "manifest.json":  # checksums of files that hold times
+        return str(sorted(json.loads(path.read_text())["files"]))
     if name in ("summary.json", "checkpoint.json"):
         told = json.loads(path.read_text())
         for names in (told.get("files", {}), told.get("sizes", {})):

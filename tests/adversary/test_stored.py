@@ -86,7 +86,7 @@ def sound(tmp_path_factory):
 
 def read_back(folder):
     """Do what a resume does before it runs, and return all that the next bytes depend on."""
-    config = run_settings({}, None, folder)
+    config = run_settings({}, [], folder)
     RunFolder(folder).check_settings(config)
     store = store_of(folder, config)
     store.load()
@@ -589,7 +589,7 @@ def test_c4_command_says_in_one_line_what_the_system_refuses():
 
 def test_c5_runs_begun_in_the_same_second_get_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folders = [Path(run_settings({}, None, None).out) for _ in range(20)]
+    folders = [Path(run_settings({}, [], None).out) for _ in range(20)]
     assert len({*folders}) == 20
     assert all(folder.parent == tmp_path / "runs" for folder in folders)
 

@@ -18,6 +18,7 @@ DISTRIBUTIONS = {  # import name -> distribution, where they differ by more than
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
     "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
 }
 NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "furo": "make docs",
@@ -34,7 +35,6 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "playwright": "tests drive a browser",
     "pytest": "tests",
     "pytest-xdist": "make test",
-    "pyyaml": "tests/compose reads the compose file",
     "ruff": "make lint",
     "sphinx": "make docs",
     "sphinx-copybutton": "make docs",

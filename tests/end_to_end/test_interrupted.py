@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run at once, cleanly, and resumable."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run at once, cleanly, and resumable."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ SOON = 10.0  # seconds, on a busy machine; it would hang for ever otherwise
 
 
 @pytest.mark.parametrize(
-    ("faults", "group"),
+    ("sent", "faults", "group"),
     [
-        pytest.param("hang:3:2", True, id="training-terminal"),
-        pytest.param("hang:evaluate:*", False, id="evaluation-main-process-only", marks=pytest.mark.slow),
-        pytest.param("hang:3:2", False, id="training-main-process-only", marks=pytest.mark.long),
-        pytest.param("hang:evaluate:*", True, id="evaluation-terminal", marks=pytest.mark.long),
+        pytest.param(signal.SIGTERM, "hang:3:2", True, id="training-job"),
+        pytest.param(signal.SIGINT, "hang:3:2", True, id="training-terminal", marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, "hang:evaluate:*", False, id="evaluation-main-process", marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, "hang:3:2", False, id="training-main-process-only", marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, "hang:evaluate:*", True, id="evaluation-terminal", marks=pytest.mark.long),
     ],
 )
-def test_interrupted_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, execute, undisturbed, faults, group):
+def test_stopped_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, execute, undisturbed, sent, faults, group):
     interrupted = in_the_middle(FAULTY, faults)
-    assert interrupted.signal(signal.SIGINT, group=group) < SOON
+    assert interrupted.signal(sent, group=group) < SOON
     wait_until(lambda: not interrupted.alive(), "its processes to end", SOON)
-    assert interrupted.process.returncode == 130
+    assert interrupted.process.returncode == 128 + sent
     said = interrupted.process.stderr.read()
     assert said.count("\n") == 1, said
     assert f"--resume {interrupted.run.folder}" in said

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from fedlearn.config.fields import MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
+from fedlearn.config.fields import Duration, MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 from fedlearn.words.metric import BESIDE
 
@@ -25,7 +25,25 @@ class RoundSettings(Settings):
     schedule_options: Options = Field(
         default="", description="The schedule's own, keyword parameters of its constructor, as buffer_size of buffered."
     )
-    cohort: Annotated[int, Field(ge=0), Flag("--cohort", "N", Panel.ROUNDS)] = Field(
+    cohort: Annotated[
+        int,
+        Field(ge=0),
+        Flag("--cohort", "N", Panel.ROUNDS),
+        AlsoCalled(
+            {
+                "client_fraction",
+                "fraction_fit",
+                "fraction_train",
+                "join_ratio",
+                "min_fit_clients",
+                "min_clients",
+                "clients_per_round",
+                "client_num_per_round",
+                "participation",
+                "sample_rate",
+            }
+        ),
+    ] = Field(
         default=20,
         description="Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes.",
     )
@@ -54,7 +72,7 @@ class RoundSettings(Settings):
         default=0.8,
         description="Share of the goal count that must be ready; with fewer, the server gives up and tries again.",
     )
-    reporting_deadline: Seconds = Field(
+    reporting_deadline: Annotated[Seconds, AlsoCalled({"timeout", "round_timeout", "client_timeout"})] = Field(
         default=600.0, description="Seconds after the last instruction at which the server stops waiting for reports."
     )
     quorum: Share = Field(
@@ -143,7 +161,7 @@ class EvaluationSettings(Settings):
 
 
 class StopSettings(Settings):
-    """Settings of early stopping: a run ends before ``rounds.total`` by one metric of its rounds."""
+    """Settings of stopping early: a run ends before ``rounds.total`` by one metric of its rounds, or by the clock."""
 
     metric: Annotated[str, FreeToChange()] = Field(
         default="",
@@ -172,4 +190,16 @@ class StopSettings(Settings):
     )
     least_improvement: Annotated[NonNegative, FreeToChange()] = Field(
         default=0.0, description="By how much stop.metric must get better for it to count as an improvement."
+    )
+    time_limit: Annotated[
+        Duration,
+        Flag("--time-limit", "TIME", Panel.RUNNING),
+        AlsoCalled({"time_limit", "max_time", "walltime"}),
+        FreeToChange(),
+    ] = Field(
+        default="",
+        description=(
+            "Stop before so much time has gone since the command began, as 50m, 1h30m or 90s, a tenth of it and at "
+            "most 30 s early; a resume goes on, with as much time again. Empty: no limit."
+        ),
     )

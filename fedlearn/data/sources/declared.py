@@ -136,7 +136,8 @@ class Declared:
 
     def _channels_first(self, array: NDArray[Any], name: str) -> UsageError:
         found = f"{name} has shape {array.shape}"
-        return self.wrong(f"{found}: if that is (n, channels, height, width), say channels='first'")
+        way = f"say channels='first', or give np.moveaxis({name}, 1, -1), as in a dict of nodes"
+        return self.wrong(f"{found}: if that is (n, channels, height, width), {way}")
 
     def _targets(self, given: Any, name: str, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return the targets: images to be learned with their channels last; a column (n, 1) as (n,).

@@ -17,6 +17,7 @@ from fedlearn.flower.control import Away, Control
 from fedlearn.flower.network import name_of_key
 from fedlearn.runs.folder import RunFolder
 from fedlearn.words.errors import RunFailed
+from fedlearn.words.stopping import Stopped
 
 APP = Path(__file__).resolve().parents[3]  # where pyproject.toml lies: this checkout is a Flower App
 LOOK = 1.0  # seconds between questions for a state that is not streamed
@@ -91,7 +92,10 @@ class Job:
             output, status, details = self._follow(run_id)
             if status == "finished:completed":
                 return
-            if reason := _ended_with(self._folder.events, begin) or _own_fault(details):
+            last = _ended_with(self._folder.events, begin)
+            if last.get("status") == "interrupted" and last["reason"]:
+                raise Stopped(last["reason"])
+            if reason := last.get("reason") or _own_fault(details):
                 log.error("the server app's last lines:\n%s", "".join(output))
                 raise RunFailed(reason)
             if status == "finished:stopped":
@@ -131,14 +135,14 @@ class Job:
             time.sleep(LOOK)
 
 
-def _ended_with(events: Path, begin: int) -> str:
-    """Return the reason of the run's end, from the events from byte `begin` on; empty if there is none."""
+def _ended_with(events: Path, begin: int) -> dict[str, str]:
+    """Return the event of the run's end, from the events from byte `begin` on; empty if there is none."""
     if not events.exists():
-        return ""
+        return {}
     with events.open("rb") as file:
         file.seek(begin)
         last = [line for line in file if line.startswith(b"{") and b'"event": "ended"' in line][-1:]
-    return str(json.loads(last[0])["reason"]) if last else ""
+    return dict(json.loads(last[0])) if last else {}
 
 
 def _own_fault(details: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.engine.processes import ONE_THREAD, PRELOAD_TORCH, environment
+from fedlearn.words.stopping import SIGNALS
 
 PRELOAD = "fedlearn.engine.embedded.preload"
 WORKER = "fedlearn worker"  # name of these processes, to `multiprocessing`
@@ -41,7 +42,7 @@ def begin() -> None:
     os.mkfifo(path, 0o600)
     pipe = os.open(path, os.O_RDWR)  # opening for writing alone would wait for a reader
     before = _pid()
-    with _deaf_to_ctrl_c(), environment(**ONE_THREAD, **{IMPORTS_PIPE: str(path)}):
+    with _deaf_to_signals(), environment(**ONE_THREAD, **{IMPORTS_PIPE: str(path)}):
         try:
             forkserver.ensure_running()
         except ChildProcessError:  # it is the server of the process that this one was forked from
@@ -161,12 +162,12 @@ spawn.get_preparation_data = _without_main
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Block SIGINT: the processes that are started meanwhile, and their children, are never interrupted by it.
+def _deaf_to_signals() -> Iterator[None]:
+    """Block the signals that stop a run: the processes that are started meanwhile, and their children, get none.
 
-    A terminal sends SIGINT to all processes. The engine alone answers, and ends the others.
+    A terminal sends SIGINT to all processes, Slurm SIGTERM. The engine alone answers, and ends the others.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *SIGNALS})
     try:
         yield
     finally:

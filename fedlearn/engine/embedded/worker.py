@@ -46,6 +46,7 @@ from fedlearn.folding import Fold, Sums
 from fedlearn.plugging import objects
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.state import Array
+from fedlearn.words.stopping import deaf_to_signals
 
 Ran = tuple[PackedMessage, RecordDict, bytes, tuple[Message, bytes]]
 """A message, its content, what its node kept before, and its reply with what the node keeps now."""
@@ -57,6 +58,7 @@ log = logging.getLogger(__name__)
 def work(pipe: Connection) -> None:
     """Serve the engine at the other end of the pipe until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine answers Ctrl-C
+    deaf_to_signals()
     threading.Thread(target=_die_with_the_engine, daemon=True).start()
     flower.enter_run()
     try:

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
@@ -49,7 +49,8 @@ def connected(address: str, *, cpus: int) -> Iterator[None]:
         Cores of this machine for a cluster that is started for the run.
     """
     where = _joined(address) if address else _started(cpus)
-    with _signals_kept(), environment(**FOR_RAY | ({} if address else LOOPBACK)), where:
+    with _signals_kept() as keep, environment(**FOR_RAY | ({} if address else LOOPBACK)), where:
+        keep()
         yield
 
 
@@ -112,11 +113,11 @@ def _knock(address: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Restore the handler of SIGTERM, which Ray replaces."""
+def _signals_kept() -> Iterator[Callable[[], object]]:
+    """Give a function that restores the handler of SIGTERM, which Ray replaces; at the end restore it in any case."""
     before = signal.getsignal(signal.SIGTERM)
     try:
-        yield
+        yield lambda: signal.signal(signal.SIGTERM, before)
     finally:
         signal.signal(signal.SIGTERM, before)
 

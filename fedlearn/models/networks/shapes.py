@@ -29,7 +29,11 @@ def num_outputs(spec: DataSpec) -> int:
     """
     if spec.classes and spec.target_shape:
         several = f"an example has classes at {' x '.join(map(str, spec.target_shape))} places"
-        allowed = f"{several}: take model.name lstm or transformer for sequences, or a module of yours"
+        labels = "for several labels of yes or no a module of yours, with a logit for each, and "
+        labels += "model.loss = 'torch.nn:BCEWithLogitsLoss'; "
+        ways = "for sequences model.name lstm or transformer, else a module of yours"
+        is_labels = spec.classes == 2 and len(spec.target_shape) == 1
+        allowed = f"{several}: take {labels if is_labels else ''}{ways}"
         raise SettingError("data.dataset", spec.name, allowed)
     return spec.classes or prod(spec.target_shape)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import Event, following
 from fedlearn.runs.participation import OF_A_RUN, is_secret, without_participation
+from fedlearn.runs.stop_requests import ask_to_stop
 from fedlearn.words.cohort import Fate
 from fedlearn.words.errors import UsageError, quoted
 
@@ -35,8 +36,8 @@ LISTENERS = Registry(
 class Listener(Protocol):
     """A receiver of the events of one run."""
 
-    def take(self, event: Event) -> None:
-        """Receive one event."""
+    def take(self, event: Event) -> bool | None:
+        """Receive one event; returning True stops the run, and what was committed is stored."""
 
     def close(self) -> None:
         """Write what is left; called once, when the run has ended in any way."""
@@ -80,7 +81,7 @@ def listened(listeners: Sequence[Named], folder: RunFolder, config: RunConfig) -
         for given in (each for place, each in enumerate(listeners) if each not in listeners[:place]):
             folder.make()
             name = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
-            careful = _Careful(name, _made(given, name, folder.path, config))
+            careful = _Careful(name, _made(given, name, folder.path, config), folder.path)
             stack.callback(careful.close)
             take = _of_the_run(careful.take) if is_secret(to_flower(config)) else careful.take
             stack.enter_context(following(folder.events, begin, take))
@@ -116,13 +117,19 @@ def _made(given: Named, name: str, folder: Path, config: RunConfig) -> Listener:
 class _Careful:
     """A listener that gets no more events once it has failed."""
 
-    def __init__(self, name: str, listener: Listener) -> None:
+    def __init__(self, name: str, listener: Listener, folder: Path) -> None:
         self._name = name
         self._listener = listener
+        self._folder = folder
         self._failed = False
 
     def take(self, event: Event) -> None:
-        self._try(lambda: self._listener.take(event))
+        self._try(lambda: self._stop_if(self._listener.take(event)))
+
+    def _stop_if(self, wanted: object) -> None:
+        if wanted is True:
+            with suppress(UsageError):  # it has ended
+                ask_to_stop(self._folder, f"by the listener {self._name}")
 
     def close(self) -> None:
         self._try(self._listener.close)

@@ -29,7 +29,7 @@ def test_every_flag_is_a_keyword():
 
 
 def test_keywords_of_the_signature_are_settings_or_its_own():
-    own = {"settings", "resume", "progress", "dashboard", "log", "keywords"}
+    own = {"settings", "resume", "progress", "dashboard", "log", "accept_code", "keywords"}
     assert {*inspect.signature(fedlearn.run).parameters} - own <= {*KEYWORDS}
 
 

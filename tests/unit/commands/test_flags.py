@@ -19,7 +19,7 @@ VALUES = {
     "compression.send": "update", "strategy.name": "median", "engine.name": "inline", "engine.workers": 2,
     "devices.name": "phones", "stop.target": "0.9", "stop.patience": 3, "training.baseline": "local",
     "model.initial": "/another/run", "evaluation.beside": '["alone"]', "secure.sums": "unmasked",
-    "attack.name": "zero", "attack.attackers": 0.4, "out": "/a/run",
+    "attack.name": "zero", "attack.attackers": 0.4, "stop.time_limit": "50m", "out": "/a/run",
 }  # fmt: skip
 
 IMPLIED = {

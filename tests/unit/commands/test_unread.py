@@ -40,15 +40,15 @@ def test_what_has_no_effect_is_one_line(given, said):
 def test_a_setting_of_privacy_that_protects_nobody_is_refused(given, tmp_path):
     flat = {f"privacy.{name}": value for name, value in given.items()}
     with pytest.raises(SettingError, match=r"it protects nobody.*--private records"):
-        run_settings({**flat, "out": str(tmp_path)}, None, None)
+        run_settings({**flat, "out": str(tmp_path)}, [], None)
     (tmp_path / "settings.toml").write_text("".join(f"{name} = {value!r}\n" for name, value in flat.items()))
     if flat == {"privacy.epsilon": RunConfig().privacy.epsilon}:  # a file may hold all settings
-        run_settings({"out": str(tmp_path / "run")}, tmp_path / "settings.toml", None)
+        run_settings({"out": str(tmp_path / "run")}, [tmp_path / "settings.toml"], None)
         return
     with pytest.raises(SettingError, match=f"privacy.{next(iter(given))} = .* it protects nobody"):
-        run_settings({"out": str(tmp_path / "run")}, tmp_path / "settings.toml", None)
+        run_settings({"out": str(tmp_path / "run")}, [tmp_path / "settings.toml"], None)
     for private in ({"model.name": "dp-forest"}, {"model.name": "my.lab:Model"}, {"training.learner": "my.lab:DP"}):
-        run_settings({**flat, **private, "out": str(tmp_path)}, None, None)
+        run_settings({**flat, **private, "out": str(tmp_path)}, [], None)
 
 
 @pytest.mark.parametrize(

@@ -79,4 +79,4 @@ def test_rows_say_what_engines_can_do():
 def test_run_that_goes_on_with_another_engine_leaves_the_options_of_the_first(tmp_path, engine, kept):
     begun = config_from({"engine.name": "ray", "engine.options.client_cpus": 0.5, "out": str(tmp_path)})
     RunFolder(tmp_path).write_settings(begun)
-    assert run_settings({"engine.name": engine}, None, tmp_path).engine.options == kept
+    assert run_settings({"engine.name": engine}, [], tmp_path).engine.options == kept

@@ -402,7 +402,7 @@ def test_the_same_run_gives_the_same_report(make_run, tmp_path):
     for out in ("a", "b"):
         write_report([folder], tmp_path / out)
     files = [path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file()]
-    assert len(files) == 1 + 2 * (3 + 1 + 1) + 7
+    assert len(files) == 2 + 2 * (3 + 1 + 1) + 7
     assert all((tmp_path / "a" / each).read_bytes() == (tmp_path / "b" / each).read_bytes() for each in files)
 
 

@@ -11,10 +11,13 @@ from fedlearn.config import config_from, to_flower
 from fedlearn.models.loaded import traits
 from fedlearn.models.presets import settings_from
 from fedlearn.plugging.registry import load_reference
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.history import History
 from fedlearn.words.errors import SettingError, UsageError
 from fedlearn.words.metric import EPSILON, MAE, Metric
 from fedlearn.words.metrics import Metrics
 from server.app import _summarized
+from server.completed import Completed
 from server.planned import has_private_learner, with_columns
 from server.printing_log import PrintingLog
 
@@ -69,15 +72,16 @@ def test_metric_with_the_name_of_a_column_of_every_round_is_refused(name):
     ("is_virtual", "code", "ended"),
     [(False, 0, ("interrupted", "")), (False, 3, ("failed", "3")), (True, 0, ("failed", "0"))],
 )
-def test_a_server_app_that_is_stopped_on_a_network_has_not_failed(is_virtual, code, ended, monkeypatch):
+def test_a_server_app_that_is_stopped_on_a_network_has_not_failed(is_virtual, code, ended, monkeypatch, tmp_path):
     """Flower ends it by SystemExit when it gets SIGTERM, as at a restart of the server; the job submits it again."""
     monkeypatch.setattr("server.app.write_summary", lambda *_, **__: None)
     said = {}
     run = SimpleNamespace(
         exchange=SimpleNamespace(is_virtual=is_virtual),
         events=SimpleNamespace(write=lambda event, **more: said.update(more)),
+        store=SimpleNamespace(history=History()),
     )
-    with pytest.raises(SystemExit), _summarized(run, None):
+    with pytest.raises(SystemExit), _summarized(run, RunFolder(tmp_path), Completed(RunFolder(tmp_path))):
         raise SystemExit(code)
     assert (said["status"], said["reason"]) == ended
 

@@ -1,0 +1,46 @@
+"""``fedlearn verify``: whether a run is what it was when it ended, and whether it comes out again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedlearn.words.errors import RunFailed, printable
+
+if TYPE_CHECKING:
+    from fedlearn.commands.verified import Verified
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that has ended.")],
+    again: Annotated[
+        bool, typer.Option("--again", help="Run it again, with its code, in a folder of its own; compare the SHA-256.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Compare a run with its checksums: files, stored round, data, own code, versions. Exit code 1 if any differs.
+
+    Checksums find damage and careless edits; only --again finds a forgery, as checksums can be forged, too.
+    """
+    from fedlearn.commands.verified import verified
+
+    found = verified(folder, again=again)
+    if as_json:
+        print(json.dumps({"run": str(folder), "sound": not found.wrong, **vars(found)}, indent=2))
+    else:
+        _show(folder, found)
+    if found.wrong:
+        raise RunFailed(f"{folder}: {len(found.wrong)} of what was compared differ: {found.wrong[0]}")
+
+
+def _show(folder: Path, found: Verified) -> None:
+    for line in found.wrong:
+        print(printable(f"differs  {line}"))
+    for line in found.notes:
+        print(printable(f"note     {line}"))
+    if not found.wrong:
+        again = f"; run again, its model has the same SHA-256, {found.again}" if found.again else ""
+        print(printable(f"sound    {folder}: {found.files} files and the stored round are as they were written{again}"))
