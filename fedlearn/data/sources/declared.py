@@ -59,7 +59,7 @@ class Declared:
         facts = {
             "num_classes": self._count(named, class_names, vocabulary), "mean": mean, "std": std,
             "vocabulary": vocabulary, "class_names": class_names, "group_names": group_names,
-            **named_columns(columns_of(train[0])),
+            **named_columns(columns_of(train[0])), **_named_targets(train[1], targets[0]),
         }  # fmt: skip
         return examples[0], examples[1], facts
 
@@ -259,6 +259,12 @@ class Declared:
                 f"mean and std: one number, or one for each of the {max(allowed)} channels; std is above 0"
             )
         return mean, std
+
+
+def _named_targets(given: Any, targets: NDArray[Any]) -> Facts:
+    """Return the names of several targets as a fact, where they are the columns of a data frame."""
+    names = named_columns(columns_of(given)).get("feature_names", ())
+    return {"target_names": names} if names and targets.shape[1:] == (len(names),) else {}
 
 
 def in_one_form(text: object) -> str:
