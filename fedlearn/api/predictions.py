@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedlearn.api.guest import guest
-from fedlearn.plugging import objects
 from fedlearn.words.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,21 +20,23 @@ if TYPE_CHECKING:
     from fedlearn.predicting.estimator import FittedRun
     from fedlearn.words.state import State
 
-EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it
-
 
 class Predicts:
     """The part of a run that takes new rows; no example of the run's data is read."""
 
     if TYPE_CHECKING:
         folder: Path
-        settings: RunConfig
-        spec: DataSpec
-        state: State
-        best_state: State
+
+        @property
+        def settings(self) -> RunConfig:
+            """All settings of the run."""
+
+        @property
+        def spec(self) -> DataSpec:
+            """The public facts of the data."""
 
         def state_of(self, round_number: int) -> State:
-            """Return the model after a round as named arrays."""
+            """Return the model after a round."""
 
     @property
     def preparation(self) -> Preparation:
@@ -109,7 +110,7 @@ class Predicts:
         """
         predictor = self.predictor(node=node, best=best, round_number=round_number)
         with guest():
-            return predictor.predict(rows, threshold=threshold, top=top)  # type: ignore[no-any-return]
+            return predictor.predict(rows, threshold=threshold, top=top)
 
     def predict_proba(
         self, rows: Any, *, node: int | None = None, best: bool = False, round_number: int | None = None
@@ -138,11 +139,11 @@ class Predicts:
         node, best, round_number
             As in `predict`.
         """
-        from fedlearn.predicting import Predictor
+        from fedlearn.predicting.stored import predictor_in
 
         with guest():
             state = self._chosen(node=node, best=best, round_number=round_number)
-            return Predictor(self.preparation, self._made(), state)
+            return predictor_in(self.folder, self.settings, self.spec, state)
 
     def to_sklearn(self, *, node: int | None = None, best: bool = False) -> FittedRun:
         """Return the model as a fitted estimator of scikit-learn, for its scores and inspections; it refuses `fit`.
@@ -191,31 +192,16 @@ class Predicts:
             return exported(predictor, kind, Path(path) if path is not None else None, self.folder)
 
     def _chosen(self, *, node: int | None, best: bool, round_number: int | None) -> State:
-        if (node is not None) + best + (round_number is not None) > 1:
-            raise UsageError("node, best and round_number: give one of them: a node keeps its latest layers alone")
-        if node is not None:
-            from fedlearn.predicting.nodes import state_on_node
+        from fedlearn.predicting.stored import chosen_state
 
+        if round_number is None:
             with guest():
-                return state_on_node(self.folder, node, self.state, self._made(is_whole=False), self.settings)
-        return self.best_state if best else self.state if round_number is None else self.state_of(round_number)
+                return chosen_state(self.folder, self.settings, self.spec, node=node, best=best)
+        if best or node is not None:
+            raise UsageError("node, best and round_number: give one of them: a node keeps its latest layers alone")
+        return self.state_of(round_number)
 
-    def _made(self, *, is_whole: bool = True) -> Model:
-        """Return the run's model, without weights, on the CPU: this machine need not have the run's device.
+    def _made(self) -> Model:
+        from fedlearn.predicting.stored import model_in
 
-        Parameters
-        ----------
-        is_whole
-            Whether its state is all of it, also what nodes keep for themselves.
-        """
-        from fedlearn.models import load_model
-        from fedlearn.models.base import Planned
-
-        objects.look_in(self.folder)
-        config = self.settings
-        update: dict[str, Any] = {"engine": config.engine.model_copy(update={"device": "cpu"})}
-        if is_whole:
-            update["training"] = config.training.model_copy(update={"send": EVERYTHING, "personal": ""})
-        config = config.model_copy(update=update)
-        made = load_model(config.model.name, self.spec, config.model.options, config.model.loss)
-        return made.planned(config) if isinstance(made, Planned) else made
+        return model_in(self.folder, self.settings, self.spec)

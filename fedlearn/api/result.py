@@ -14,8 +14,7 @@ from fedlearn.config import RunConfig, config_from
 from fedlearn.plugging import objects
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import BEST, KEPT, MODEL, MODELS, kept_name
-from fedlearn.runs.reading import open_regular
-from fedlearn.words.errors import UsageError, said
+from fedlearn.words.errors import UsageError
 from fedlearn.words.state import State
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from fedlearn.data.base import DataSpec, Examples
     from fedlearn.models.base import Model
     from fedlearn.private_trees.federated.models.fitted import FittedForest
-
-MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
 
 
 class Run(Predicts):
@@ -174,20 +171,9 @@ class Run(Predicts):
         return counts_of(self.folder, lambda: self.spec.class_names)
 
     def _state(self, name: str) -> State:
-        from safetensors import SafetensorError
+        from fedlearn.predicting.stored import state_in
 
-        from fedlearn.runs.state_files import unpack_with_tied
-
-        path = self.folder / name
-        try:
-            with open_regular(path, most=MOST_STATE_BYTES) as file:
-                return unpack_with_tied(file.read())
-        except FileNotFoundError:
-            raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated") from None
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}: put back the file that was written") from None
-        except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, MemoryError) as error:
-            raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
+        return state_in(self.folder, name)
 
     def _with(self, state: State) -> nn.Module | Model | FittedForest:
         with guest():

@@ -39,11 +39,19 @@ def predict(
     """
     from dataclasses import replace
 
-    from fedlearn.api import load
+    from fedlearn.config import config_from
     from fedlearn.predicting.answers import Wanted
     from fedlearn.predicting.scored import predict_file
+    from fedlearn.predicting.stored import chosen_state, predictor_in
+    from fedlearn.runs.folder import RunFolder
 
-    predictor = load(run).predictor(node=node, best=best)
+    folder = RunFolder(run.resolve())
+    if not folder.has_settings:
+        raise UsageError(f"{run}: there is no run, settings.toml is missing")
+    config = config_from({**folder.read_settings(), "out": str(folder.path)}, source=str(folder.path))
+    spec = folder.read_spec()
+    state = chosen_state(folder.path, config, spec, node=node, best=best)
+    predictor = predictor_in(folder.path, config, spec, state)
     given = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding}
     named = {name: value for name, value in given.items() if value is not None}
     dialect = replace(predictor.preparation.dialect, **named)

@@ -97,10 +97,10 @@ def columns(spec: DataSpec, found: Predicted, wanted: Wanted, *, proba: bool) ->
         Whether there is a column with the probability of each class or label.
     """
     names, answers = target_names(spec), named(spec, found, wanted)
+    table: dict[str, Any] = {}
     is_one_class = bool(spec.classes) and answers.ndim == (1 if wanted.top is None else 2)
     if wanted.top is not None and is_one_class:
         ranked = -np.sort(-probabilities(found), axis=-1)
-        table = {}
         for place in range(wanted.top):
             table |= {f"{PREDICTION}_{place + 1}": answers[:, place], f"{PROBABILITY}_{place + 1}": ranked[:, place]}
     elif names and answers.ndim == 2:

@@ -27,7 +27,8 @@ def are_dicts(rows: Any) -> bool:
 
 def is_one_row(rows: Any, columns: Sequence[str]) -> bool:
     """Return whether a series of pandas is one row of a frame, as ``frame.iloc[0]``."""
-    return hasattr(rows, "to_dict") and not columns_of(rows) and set(columns) & set(getattr(rows, "index", ()))
+    has_names = hasattr(rows, "to_dict") and not columns_of(rows)
+    return has_names and not set(columns).isdisjoint(getattr(rows, "index", ()))
 
 
 def is_mixed(rows: Any, columns: Sequence[str]) -> bool:

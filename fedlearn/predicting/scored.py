@@ -81,7 +81,8 @@ def _plain(column: Any) -> Any:
 @contextmanager
 def _written(out: Path) -> Iterator[Any]:
     """Give a function that appends a table to a file beside `out`, which takes its name when the block ends well."""
-    aside, writers = out.with_name(f".{out.name}.{os.getpid()}"), []
+    aside = out.with_name(f".{out.name}.{os.getpid()}")
+    writers: list[Any] = []
 
     def write(table: Any) -> None:
         if out.suffix.lower() == ".csv":
