@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.data.base import TableSchema
 from fedlearn.data.sources.as_arrays import columns_of
 from fedlearn.data.sources.column_values import FRAME, Columns, stripped
 from fedlearn.data.sources.columns import columns_of_frame
@@ -84,13 +83,13 @@ def _as_texts(column: Any) -> Any:
     return column.map(lambda value: None if value is None or value != value else str(value))
 
 
-def words(column: Any, schema: TableSchema, name: str) -> Any:
+def words(column: Any, categories: Sequence[str]) -> Any:
     """Return a column of truth values in the words in which its categories are declared, ``true`` or ``True``."""
     import pyarrow as pa
 
-    if name not in schema.categories or not pa.types.is_boolean(column.type):
+    if not categories or not pa.types.is_boolean(column.type):
         return column
-    case = str.title if {"True", "False"} & set(schema.categories[name]) else str.lower
+    case = str.title if {"True", "False"} & set(categories) else str.lower
     return pa.chunked_array([pa.array([None if x is None else case(str(x)) for x in column.to_pylist()], pa.string())])
 
 

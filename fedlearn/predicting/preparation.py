@@ -22,7 +22,7 @@ from fedlearn.data.sources.column_values import Columns, values_of
 from fedlearn.data.sources.forms import is_hf
 from fedlearn.data.sources.like import examples_like
 from fedlearn.data.sources.table_files import Dialect
-from fedlearn.data.tables import encoded_features
+from fedlearn.data.tables import encoded, encoded_features
 from fedlearn.predicting import frames, letters, pictures
 from fedlearn.predicting.lost import Lost
 from fedlearn.runs.files import write_atomically
@@ -49,6 +49,7 @@ class Preparation:
 
     Examples
     --------
+    >>> from fedlearn.data.base import TableSchema
     >>> schema = TableSchema("sick", {"age": (0, 120)}, {"job": ("clerk", "farmer")}, classes=("no", "yes"))
     >>> preparation = Preparation(DataSpec("people", (2,), "float64", classes=2, table=schema))
     >>> preparation.arrays([{"job": "farmer", "age": 30}, {"job": None, "age": None}]).tolist()
@@ -126,6 +127,20 @@ class Preparation:
 
         return inputs_of(self.spec)(self.arrays(rows))
 
+    def examples(self, rows: Any) -> Examples:
+        """Return rows of a declared table with their targets, which stand in the declared column.
+
+        Rows without a target that is declared are left out, as in training.
+        """
+        schema = self.spec.table
+        assert schema is not None
+        names = (*schema.features, schema.target)
+        table = frames.columns_named(frames.as_frame(rows, names), names)
+        found, lines = encoded(self._plain(table, names), schema)
+        for line in lines:
+            log.warning(line)
+        return found
+
     def _arrays(self, rows: Any, lost: Lost) -> NDArray[Any]:
         if isinstance(rows, str | Path):
             from fedlearn.predicting.pieces import pieces_of
@@ -149,11 +164,17 @@ class Preparation:
     def _of_declared(self, table: Columns, lost: Lost) -> NDArray[np.float64]:
         schema = self.spec.table
         assert schema is not None
-        arrow = {name: frames.words(table.table.column(table.places[name]), schema, name) for name in self.columns}
-        columns = plain_columns(arrow, schema.categories, self.dialect.decimal if table.is_text else ".")
+        columns = self._plain(table, self.columns)
         rows = encoded_features(columns, schema, [])
         lost.add(columns, rows, schema)
         return rows
+
+    def _plain(self, table: Columns, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        schema = self.spec.table
+        assert schema is not None
+        words = {**schema.categories, **({schema.target: schema.classes} if schema.classes else {})}
+        arrow = {name: frames.words(table.table.column(table.places[name]), words.get(name, ())) for name in names}
+        return plain_columns(arrow, words, self.dialect.decimal if table.is_text else ".")
 
     def _of_plain(self, table: Columns) -> NDArray[Any]:
         table = frames.with_numbers(table, self.columns, self.dialect)

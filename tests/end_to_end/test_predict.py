@@ -82,6 +82,9 @@ def test_network_on_a_declared_table_predicts_new_rows_as_by_hand(run, new):
     assert run.predict(new, top=2)[:, 0].tolist() == run.predict(new).tolist()
     assert (run.predict(new, threshold=0.8) == "yes").tolist() == (run.predict_proba(new)[:, 1] >= 0.8).tolist()
     assert run.predict(dict(new.iloc[9])) == run.predict(new)[9:10]
+    labeled = people(250, 2).assign(more=1)
+    right = (by_hand(run.model(), labeled).argmax(1) == (labeled.bought == "yes")).mean()
+    assert run.evaluate((labeled, "bought"))["accuracy"] == pytest.approx(right)
     for wrong in ({"threshold": 2}, {"top": 3}, {"node": 1}, {"best": True, "node": 1}):
         with pytest.raises(UsageError):
             run.predict(new, **wrong)
