@@ -19,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from client.apart import KEPT as STATE_APART
 from client.apart import is_apart
 from client.discretion import is_private
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalFit, LocalTask
-from client.memory import NodeMemory
+from client.memory import NodeMemory, memory_in
+from fedlearn import flower
 from fedlearn.attacks import attack_of
 from fedlearn.config import RunConfig, per_run
 from fedlearn.data.base import Examples
@@ -185,7 +187,10 @@ class Fits:
 @per_run
 def learner_of(config: RunConfig) -> Learner:
     """Return the learner of a run."""
-    model = loaded(config)[1]
+    return _learner(config, loaded(config)[1])
+
+
+def _learner(config: RunConfig, model: Any) -> Learner:
     name = config.training.learner or model.learner
     make = LEARNERS.load(name).from_settings
     with seeded_globals(seed_for(config.seed, purpose="learner")) if ":" in name else nullcontext():
@@ -232,3 +237,20 @@ def why_not_stacked(config: RunConfig) -> str:
     if config.training.personal:
         return "each node has personal layers of its own"
     return fits_of(config).why_not_stacked(loaded(config)[0].train)
+
+
+def state_of_node(kept: bytes, state: State, model: Any, config: RunConfig) -> State:
+    """Return the state that a node uses, with all that it keeps for itself; no example is read.
+
+    Parameters
+    ----------
+    kept
+        The node's memory, as a run folder holds it.
+    state
+        The run's state.
+    model
+        The model, planned by the settings.
+    """
+    memory = memory_in(flower.from_bytes(kept))
+    own = memory.arrays.get(STATE_APART, state) if is_apart(config) else state
+    return {**state, **Fits(_learner(config, model), model, config, are_secret=False).personal(own, memory)}

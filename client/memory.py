@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flwr.app import ArrayRecord, ConfigRecord, Context
+from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.flower import Record
@@ -41,8 +41,13 @@ class NodeMemory:
 
 def memory_of(context: Context) -> NodeMemory:
     """Return what the node has kept; an empty memory at first."""
+    return memory_in(context.state)
+
+
+def memory_in(records: RecordDict) -> NodeMemory:
+    """Return the memory in the records of a node."""
     memory = NodeMemory()
-    for key, record in context.state.items():
+    for key, record in records.items():
         if key == TEXTS:
             memory.texts = {name: str(text) for name, text in record.items()}
         elif key == wire.SECRETS and isinstance(record, ConfigRecord):

@@ -22,6 +22,7 @@ from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
 from fedlearn.commands.plan import EXAMPLES as PLANS
 from fedlearn.commands.plan import plan
+from fedlearn.commands.predict import predict
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
 from fedlearn.commands.runs import runs
@@ -66,6 +67,7 @@ app.command(epilog=SWEEPS)(sweep)
 app.command(epilog=PLANS)(plan)
 for _command in (
     runs,
+    predict,
     report,
     verify,
     compare,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedlearn.api.frames import frame_of
 from fedlearn.api.guest import guest
+from fedlearn.api.predictions import Predicts
 from fedlearn.config import RunConfig, config_from
 from fedlearn.plugging import objects
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import BEST, KEPT, MODEL, MODELS, kept_name
-from fedlearn.runs.reading import open_regular
 from fedlearn.runs.stop_requests import ask_to_stop
-from fedlearn.words.errors import UsageError, said
+from fedlearn.words.errors import UsageError
 from fedlearn.words.state import State
 
 if TYPE_CHECKING:
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from fedlearn.models.base import Model
     from fedlearn.private_trees.federated.models.fitted import FittedForest
 
-EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it
-MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
 
-
-class Run:
+class Run(Predicts):
     """A run in its folder; each property reads the files when it is asked for, so that it is never out of date.
 
     Looking at a run, its history, state or report, runs none of the code that was given as objects. Making its model,
@@ -113,44 +110,22 @@ class Run:
             "rounds.keep_every = K keeps every K-th"
         )
 
-    def model(self, *, round_number: int | None = None) -> nn.Module | Model | FittedForest:
+    def model(self, *, round_number: int | None = None, node: int | None = None) -> nn.Module | Model | FittedForest:
         """Return the final model with its weights in place: the torch module, in evaluation mode.
 
         With `round_number`, the model after that round, where it has stayed in the run folder (``rounds.keep_every``).
+        With `node`, the model that a node of a simulation uses, with the layers that it keeps for itself.
 
-        The module takes inputs as in training; `inputs` makes them of images. A forest of private trees has `rules`,
+        The module takes inputs as in training; `inputs` makes them of rows. A forest of private trees has `rules`,
         `export_text`, `plot`, `feature_importances_` and `predict`, as an estimator of scikit-learn
         (`fedlearn.private_trees.federated.models.fitted`). Of any other model that is no torch module, a
         `fedlearn.models.Model` is returned; its arrays are in `state`.
         """
-        return self._with(self.state if round_number is None else self.state_of(round_number))
+        return self._with(self._chosen(node=node, best=False, round_number=round_number))
 
     def best_model(self) -> nn.Module | Model | FittedForest:
         """Return the model of the best evaluated round, as `model` does."""
         return self._with(self.best_state)
-
-    def inputs(self, examples: Any) -> Any:
-        """Return examples in the form that the model takes.
-
-        Parameters
-        ----------
-        examples : array, tensor or data frame
-            Examples as the run's data set holds them: images as uint8, from 0 to 255, of shape (n, height, width,
-            channels), or (n, height, width) if they are gray; rows as numbers; tokens as integers. Columns of a frame
-            are found by their names.
-
-        Raises
-        ------
-        UsageError
-            If the examples have another kind of numbers, range or shape.
-        """
-        from fedlearn.data.sources.like import examples_like
-
-        with guest():
-            made: Any = self._made()
-            if not hasattr(made, "inputs"):
-                raise UsageError(f"{self.settings.model.name}: this model takes examples as they are")
-            return made.inputs(examples_like(self.spec, examples))
 
     def evaluate(self, data: Any = None, *, best: bool = False) -> dict[str, float | None]:
         """Return the scores of the model on test examples: metric -> mean, None for one that is not finite.
@@ -207,36 +182,9 @@ class Run:
         return counts_of(self.folder, lambda: self.spec.class_names)
 
     def _state(self, name: str) -> State:
-        from safetensors import SafetensorError
+        from fedlearn.predicting.stored import state_in
 
-        from fedlearn.runs.state_files import unpack_with_tied
-
-        path = self.folder / name
-        try:
-            with open_regular(path, most=MOST_STATE_BYTES) as file:
-                return unpack_with_tied(file.read())
-        except FileNotFoundError:
-            raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated") from None
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}: put back the file that was written") from None
-        except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, MemoryError) as error:
-            raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
-
-    def _made(self) -> Model:
-        """Return the run's model, without weights, on the CPU: this machine need not have the run's device."""
-        from fedlearn.models import load_model
-        from fedlearn.models.base import Planned
-
-        objects.look_in(self.folder)
-        config = self.settings
-        config = config.model_copy(
-            update={
-                "engine": config.engine.model_copy(update={"device": "cpu"}),
-                "training": config.training.model_copy(update={"send": EVERYTHING, "personal": ""}),
-            }
-        )
-        made = load_model(config.model.name, self.spec, config.model.options, config.model.loss)
-        return made.planned(config) if isinstance(made, Planned) else made
+        return state_in(self.folder, name)
 
     def _with(self, state: State) -> nn.Module | Model | FittedForest:
         with guest():
@@ -254,12 +202,15 @@ class Run:
         from fedlearn.data.base import Examples
         from fedlearn.data.dataset import Dataset
         from fedlearn.data.sources.brought import brought
+        from fedlearn.data.sources.forms import names_a_column
         from fedlearn.data.sources.like import examples_like, held_out_like, scored_like
         from fedlearn.models.loaded import dataset_of
 
         if data is None:
             objects.look_in(self.folder)
             return dataset_of(self.settings).test
+        if (table := self.spec.table) is not None and names_a_column(data) and data[1:] == (table.target,):
+            return self.preparation.examples(data[0])
         found = load_dataset(str(data), self.settings.data.dir) if isinstance(data, str | Path) else data
         if isinstance(found, Dataset):
             return held_out_like(self.spec, found)

@@ -163,6 +163,8 @@ class DataSpec:
         Names of the classes, if they have names.
     feature_names : tuple of str, default=()
         Names of the columns of a table, if they have names.
+    target_names : tuple of str, default=()
+        Names of several targets, if they have names.
 
     Examples
     --------
@@ -185,6 +187,7 @@ class DataSpec:
     vocabulary: int = 0
     class_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
+    target_names: tuple[str, ...] = ()
 
     @property
     def is_image(self) -> bool:

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,15 @@ def read_columns(path: Path, schema: TableSchema, dialect: Dialect = PLAIN) -> C
             table, point = pa.parquet.read_table(path, columns=names, partitioning=None), PLAIN.decimal
         else:
             table, point = _read_csv(path, names, dialect), dialect.decimal
-        columns = {name: _values(table[name]) for name in names}
-        return {name: _texts_of(c) if name in texts else _numbers_of(c, point) for name, c in columns.items()}
+        return plain_columns({name: table[name] for name in names}, texts, point)
     except (pa.ArrowException, OSError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as the table that was declared: {one_line(error)}") from error
+
+
+def plain_columns(table: Mapping[str, Any], texts: Collection[str], point: str) -> Columns:
+    """Return columns of Arrow as categories, those in `texts`, and numbers, with the decimal point of a CSV file."""
+    columns = {name: _values(column) for name, column in table.items()}
+    return {name: _texts_of(c) if name in texts else _numbers_of(c, point) for name, c in columns.items()}
 
 
 def _check_names(path: Path, found: Sequence[str], names: Iterable[str]) -> None:

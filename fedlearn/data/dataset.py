@@ -56,8 +56,8 @@ class Dataset:
         Names of the classes and groups, in their order; empty if they have numbers alone.
     made : Made, optional
         How the examples are made, if they are made only when they are asked for.
-    feature_names : tuple of str, default=()
-        Names of the columns of a table, in their order; empty if they have no names.
+    feature_names, target_names : tuple of str, default=()
+        Names of the columns of a table, and of several targets, in their order; empty if they have no names.
     schema : TableSchema, optional
         Schema of a declared table; None for any other data set.
     owner_notices : tuple of str, default=()
@@ -100,6 +100,7 @@ class Dataset:
     owner_notices: tuple[str, ...] = ()
     test_is_public: bool | None = None
     counted: tuple[str, ...] = ()
+    target_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the classes are those of the schema, if there is one."""
@@ -186,6 +187,7 @@ class Dataset:
             vocabulary=self.vocabulary,
             class_names=self.class_names,
             feature_names=self.feature_names,
+            target_names=self.target_names,
         )
 
 

@@ -127,12 +127,7 @@ def _split(rows: Examples, share: float) -> tuple[Examples, Examples, list[str]]
 def encoded(columns: Columns, schema: TableSchema) -> tuple[Examples, list[str]]:
     """Return the rows that have a target, and a line for each kind of cell that is not as declared."""
     notices: list[str] = []
-    features = [
-        _codes(name, columns[name], schema.categories[name], notices)
-        if name in schema.categories
-        else _within(name, columns[name], schema.bounds[name][:2], notices)
-        for name in schema.features
-    ]
+    features = encoded_features(columns, schema, notices)
     target = columns[schema.target]
     if schema.classes:
         values = _codes(schema.target, target, schema.classes, notices, DROPPED)
@@ -147,8 +142,20 @@ def encoded(columns: Columns, schema: TableSchema) -> tuple[Examples, list[str]]
         )
     if absent.all():
         notices.append("no row is left")
-    inputs = np.ascontiguousarray(np.column_stack(features)[~absent].astype(np.float64, copy=False))
-    return Examples(inputs, values[~absent].astype(np.int64 if schema.classes else np.float64)), notices
+    return Examples(
+        np.ascontiguousarray(features[~absent]), values[~absent].astype(np.int64 if schema.classes else np.float64)
+    ), notices
+
+
+def encoded_features(columns: Columns, schema: TableSchema, notices: list[str]) -> NDArray[np.float64]:
+    """Return the features of all rows, (rows, features); lines about lost cells are appended to `notices`."""
+    features = [
+        _codes(name, columns[name], schema.categories[name], notices)
+        if name in schema.categories
+        else _within(name, columns[name], schema.bounds[name][:2], notices)
+        for name in schema.features
+    ]
+    return np.column_stack(features).astype(np.float64, copy=False)
 
 
 def _codes(

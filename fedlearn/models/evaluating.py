@@ -19,9 +19,10 @@ from fedlearn.models.axes import logits_of
 from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.inputs import Inputs
 from fedlearn.models.objectives import Objective
+from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores import Gathered, Score, check_size, packed, scores_of, unpacked
 from fedlearn.models.scores.predictions import SETTING
-from fedlearn.words.errors import SettingError, said
+from fedlearn.words.errors import SettingError, UsageError, said
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import State
 
@@ -145,6 +146,39 @@ def evaluate(model: Evaluating, state: State, examples: Examples) -> Evaluation:
             if gathered is not None:
                 gathered.add(outputs, len(targets))
     return total if gathered is None or not len(examples) else replace(total, outputs=(packed(gathered.batches),))
+
+
+def answers(model: Evaluating, state: State, inputs: NDArray[Any], spec: DataSpec) -> Predicted:
+    """Return the predictions for examples whose targets are not known, in the batches of an evaluation.
+
+    Outputs that the objective cannot read, as those of a loss of the user's own, are returned as they are.
+
+    Raises
+    ------
+    UsageError
+        If the outputs are NaN, or neither known nor one tensor.
+    """
+    model.load(state)
+    model.module.eval()
+    parts = [Predicted(np.zeros((0, *spec.target_shape)), np.zeros((0, *spec.target_shape, spec.classes)))]
+    with torch.inference_mode(), model.drawing():
+        for start in range(0, len(inputs), EVALUATION_BATCH):
+            batch = np.array(inputs[start : start + EVALUATION_BATCH])
+            parts.append(_answers(model, model.outputs(model.inputs(batch)), len(batch), spec))
+    return Predicted.joined(parts[1:] or parts)
+
+
+def _answers(model: Evaluating, outputs: Any, count: int, spec: DataSpec) -> Predicted:
+    zeros = np.zeros((count, *spec.target_shape), np.int64 if spec.classes else np.float64)
+    outputs = outputs.cpu() if isinstance(outputs, Tensor) else outputs
+    if has_nan(outputs):
+        raise UsageError("the model's outputs for these rows are NaN: it has diverged, and predicts nothing")
+    if (found := model.objective.answers(outputs, model.objective.targets(zeros))) is not None:
+        return found
+    logits = logits_of(outputs)
+    if not isinstance(logits, Tensor):
+        raise UsageError("the objective has no predictions of such outputs: call run.model() on run.inputs(rows)")
+    return Predicted(logits.numpy())
 
 
 def scores(model: Evaluating, outputs: Sequence[bytes], targets: NDArray[Any]) -> dict[str, float]:

@@ -30,6 +30,8 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "markdown-it-py": "tests/docs reads the blocks of the pages",
     "mypy": "make lint",
     "nbclient": "tests execute notebooks",
+    "onnx": "torch writes files of ONNX with it",
+    "onnxscript": "torch writes files of ONNX with it",
     "nbformat": "tests execute notebooks",
     "myst-parser": "make docs",
     "playwright": "tests drive a browser",

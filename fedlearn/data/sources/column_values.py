@@ -88,14 +88,14 @@ class Columns:
         if pa.types.is_decimal(column.type):
             column = column.cast(pa.float64() if column.type.scale else pa.int64())
         if self.is_text and pa.types.is_string(column.type):
-            column = _stripped(column)
+            column = stripped(column)
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
             raise UsageError(f"{self.place(row)}, column {name!r}: no value: fill it or leave the row out")
         return column
 
 
-def _stripped(column: Any) -> Any:
+def stripped(column: Any) -> Any:
     """Return texts without blanks around them, and None for each text that stands for a missing value."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -161,7 +161,9 @@ def frame_arrays(
 ) -> dict[str, Any]:
     """Return X, y, groups and those of the rows for testing, keywords of `from_arrays`; X is a frame of its columns."""
     chosen = _Chosen.of(target, inputs, without, groups, regression=regression, size=size)
-    parts = [_of_frame(each, part) for each, part in ((frame, name), (test, f"{name}, test")) if each is not None]
+    parts = [
+        columns_of_frame(each, part) for each, part in ((frame, name), (test, f"{name}, test")) if each is not None
+    ]
     chosen.check_without(parts[0].names, name)
     names = chosen.names_in(parts[0])
     given: dict[str, Any] = {}
@@ -277,7 +279,8 @@ def _dense(frame: Any) -> Any:
     return frame.astype(sparse) if sparse else frame
 
 
-def _of_frame(frame: Any, name: str) -> Columns:
+def columns_of_frame(frame: Any, name: str) -> Columns:
+    """Return the columns of a frame of pandas or polars, or of a table of Arrow."""
     import pyarrow as pa
 
     if hasattr(frame, "to_arrow"):  # of polars

@@ -41,7 +41,7 @@ class Declared:
     def checked(self, train: Given, test: Given, *, test_share: float) -> tuple[Examples, Examples, Facts]:
         """Return training and test examples, and the facts about them."""
         has_test = self._has_test(test)
-        names = named_columns(columns_of(train[0]))
+        as_given = train
         test = (self._in_order("X", train[0], test[0]), self._in_order("y", train[1], test[1]), test[2])
         if leaves_unfit_out():
             train, test = self._fitting(train), self._fitting(test) if has_test else test
@@ -63,7 +63,7 @@ class Declared:
         facts = {
             "num_classes": self._count(named, class_names, vocabulary), "mean": mean, "std": std,
             "vocabulary": vocabulary, "class_names": class_names, "group_names": group_names,
-            **names,
+            **named_columns(columns_of(as_given[0])), **_named_targets(as_given[1], targets[0]),
         }  # fmt: skip
         return examples[0], examples[1], facts
 
@@ -272,6 +272,12 @@ class Declared:
                 f"mean and std: one number, or one for each of the {max(allowed)} channels; std is above 0"
             )
         return mean, std
+
+
+def _named_targets(given: Any, targets: NDArray[Any]) -> Facts:
+    """Return the names of several targets as a fact, where they are the columns of a data frame."""
+    names = named_columns(columns_of(given)).get("feature_names", ())
+    return {"target_names": names} if names and targets.shape[1:] == (len(names),) else {}
 
 
 def in_one_form(text: object) -> str:

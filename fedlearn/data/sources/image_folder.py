@@ -88,13 +88,13 @@ def from_folder(
 
 
 def _files_of(part: Path) -> list[Path]:
-    files = sorted(path for each in part.iterdir() if not _is_hidden(each.name) for path in _pictures_below(each))
+    files = sorted(path for each in part.iterdir() if not _is_hidden(each.name) for path in pictures_below(each))
     if not files:
         raise UsageError(f"{part}: there are no pictures in its folders ({', '.join(SUFFIXES)})")
     return files
 
 
-def _pictures_below(folder: Path) -> Iterator[Path]:
+def pictures_below(folder: Path) -> Iterator[Path]:
     """Yield the pictures in a folder of a class, at any depth, without copies that other programs keep there."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not _is_hidden(name)]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedlearn.data.base import DataSpec
+from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores.predictions import Predictions
 from fedlearn.words.metrics import Metrics
 
@@ -67,6 +68,13 @@ class Objective:
 
     def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
         """Return the predictions for the scores of libraries; None where the outputs are none that are known."""
+        return None
+
+    def answers(self, outputs: Any, targets: Tensor) -> Predicted | None:
+        """Return what the outputs say of new examples; None where they are none that are known.
+
+        Targets are zeros in the form that `loss` gets; they only tell the shape of an answer.
+        """
         return None
 
     def confusion(self, outputs: Any, targets: Tensor) -> NDArray[np.int64] | None:

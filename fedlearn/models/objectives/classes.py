@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -24,6 +25,7 @@ from fedlearn.models.objectives.counted import (
     weights_of,
 )
 from fedlearn.models.objectives.losses import CROSS_ENTROPIES, LOG_LIKELIHOODS, is_one_of
+from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores.predictions import Predictions, of_classes
 from fedlearn.words.metric import ACCURACY, LOSS
 from fedlearn.words.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
@@ -146,6 +148,15 @@ class Classification(Objective):
         if logits is None:
             return None
         return of_classes(*self.flat(logits, self.known(outputs, targets)), self.spec.classes)
+
+    def answers(self, outputs: Any, targets: Tensor) -> Predicted | None:
+        """Return the likeliest class at each place, and the probabilities; None where the outputs are no logits."""
+        logits = self._logits(outputs, targets)
+        if logits is None:
+            return None
+        shares = of_classes(*self.flat(logits, torch.zeros_like(targets)), self.spec.classes).shares
+        assert shares is not None
+        return Predicted.of_classes(shares.reshape(*targets.shape, self.spec.classes))
 
     def confusion(self, outputs: Any, targets: Tensor) -> NDArray[np.int64] | None:
         """Return the confusion matrix; None for tokens, and where an example does not have exactly one label."""

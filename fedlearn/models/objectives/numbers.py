@@ -15,6 +15,7 @@ from fedlearn.models.axes import are_alike, learns_images, named_logits, wrong_s
 from fedlearn.models.objectives.base import Loss, Objective, no_tensor
 from fedlearn.models.objectives.counted import counts, divides_by_all, is_torchs, made_up, options_of
 from fedlearn.models.objectives.losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of
+from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores.predictions import Predictions, of_labels, of_numbers
 from fedlearn.words.metric import ACCURACY, ALL_RIGHT, DEVIANCE, LOSS, MAE, MSE
 from fedlearn.words.metrics import COUNTS, LABELS, NEURAL_REGRESSOR, Metrics
@@ -114,6 +115,13 @@ class Regression(Objective):
             known, guessed = known[has_all].squeeze(1), guessed[has_all].squeeze(1)
         return of_numbers(guessed, known, center=self.center, unit=self.unit)
 
+    def answers(self, outputs: Any, targets: Tensor) -> Predicted | None:
+        """Return numbers in the unit of the targets; None where a loss of the user's own gives outputs no unit."""
+        if not self.has_errors(outputs, targets):
+            return None
+        numbers = self.guessed(outputs, targets).double() * self.unit + self.center
+        return Predicted(_last_channels(self.spec, numbers).numpy())
+
 
 class Counts(Regression):
     """A Poisson loss of counts: outputs are logarithms of rates, or rates with ``log_input=False``.
@@ -212,6 +220,17 @@ class Labels(Objective):
         if not bool(columns.all()) and targets.ndim == 2:
             outputs, targets = outputs[:, columns], targets[:, columns]
         return of_labels(outputs, targets, self.threshold)
+
+    def answers(self, outputs: Any, targets: Tensor) -> Predicted | None:
+        """Return which labels are present, 0 or 1, and the probability of each."""
+        outputs = _last_channels(self.spec, _shaped(outputs, targets).double())
+        shares = outputs if self.threshold else outputs.sigmoid()
+        return Predicted((outputs > self.threshold).long().numpy(), shares.numpy(), are_labels=True)
+
+
+def _last_channels(spec: DataSpec, numbers: Tensor) -> Tensor:
+    """Return numbers in the form of the data set's targets: images (B, H, W, C)."""
+    return numbers.permute(0, 2, 3, 1) if learns_images(spec) else numbers
 
 
 def _why_spread(loss: Any, outputs: Any, targets: Tensor) -> str:

@@ -75,11 +75,19 @@ class Boosting(SumsModel):
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return cross-entropy and accuracy for classes, the absolute error for a number as target."""
-        score = self.score(state, examples.inputs)
-        if isinstance(self.cyclic.loss, Logistic):
-            return of_classes(self.cyclic.loss.shares(score), examples)
+        if self.classes:
+            return of_classes(self.shares(state, examples.inputs), examples)
+        return of_numbers(self.predict(state, examples.inputs), examples, self._bounds)
+
+    def shares(self, state: State, features: Array) -> NDArray[np.float64]:
+        """Return the probability of each class, (rows, classes)."""
+        assert isinstance(self.cyclic.loss, Logistic)
+        return self.cyclic.loss.shares(self.score(state, features))
+
+    def predict(self, state: State, features: Array) -> NDArray[np.float64]:
+        """Return predictions (rows,) of a number in the target's unit, inside its bounds."""
         low, high = self._bounds
-        return of_numbers(low + np.clip(score[:, 0], 0, 1) * (high - low), examples, self._bounds)
+        return np.asarray(low + np.clip(self.score(state, features)[:, 0], 0, 1) * (high - low))
 
     def score(self, state: State, features: Array) -> NDArray[np.float64]:
         """Return the scores, (rows, outputs); before round 1 those of equal classes, or of the bounds' middle."""

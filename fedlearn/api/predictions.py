@@ -1,0 +1,207 @@
+"""What a run says of new rows: predictions, the preparation of rows, an estimator, a file of the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedlearn.api.guest import guest
+from fedlearn.words.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from fedlearn.config import RunConfig
+    from fedlearn.data.base import DataSpec
+    from fedlearn.models.base import Model
+    from fedlearn.predicting import Predictor, Preparation
+    from fedlearn.predicting.estimator import FittedRun
+    from fedlearn.words.state import State
+
+
+class Predicts:
+    """The part of a run that takes new rows; no example of the run's data is read."""
+
+    if TYPE_CHECKING:
+        folder: Path
+
+        @property
+        def settings(self) -> RunConfig:
+            """All settings of the run."""
+
+        @property
+        def spec(self) -> DataSpec:
+            """The public facts of the data."""
+
+        def state_of(self, round_number: int) -> State:
+            """Return the model after a round."""
+
+    @property
+    def preparation(self) -> Preparation:
+        """How new rows are prepared, exactly as in training: it can be saved, read and used without the run."""
+        from fedlearn.predicting import Preparation
+
+        return Preparation.of(self.spec, self.settings)
+
+    def inputs(self, examples: Any) -> Any:
+        """Return examples in the form that the model takes: the input of a network.
+
+        Parameters
+        ----------
+        examples : frame, dict, list, array, tensor, path
+            Rows in any form of `predict`. Arrays hold what the run's data set holds: images as uint8, from 0 to 255, of
+            shape (n, height, width, channels), or (n, height, width) if they are gray; rows as numbers; tokens as
+            integers.
+
+        Raises
+        ------
+        UsageError
+            If the examples have another kind of numbers, range or shape, or lack a column.
+        """
+        with guest():
+            made: Any = self._made()
+            if not hasattr(made, "inputs"):
+                raise UsageError(f"{self.settings.model.name}: this model takes examples as they are")
+            return made.inputs(self.preparation.arrays(examples))
+
+    def predict(
+        self,
+        rows: Any,
+        *,
+        threshold: float | None = None,
+        top: int | None = None,
+        node: int | None = None,
+        best: bool = False,
+        round_number: int | None = None,
+    ) -> NDArray[Any] | pd.DataFrame:
+        """Return a prediction for each row: the name of a class, or its number; labels; numbers in their own unit.
+
+        Parameters
+        ----------
+        rows : frame, dict, list, array, tensor, path
+            A frame of pandas or polars, a table of Arrow, a data set of `datasets`; one dict for one row, a list of
+            dicts, a dict of lists; the path of a CSV, Parquet or NumPy file, or of a folder of pictures; a list of
+            paths or Pillow images; texts of letters; tokens or other arrays, as the run's data set holds them. Columns
+            are found by their names, in any order, and others are left out. In a declared table a missing value, and a
+            category that was not declared, count as missing, and a line says how many; in other tables they are
+            refused.
+        threshold : float, optional
+            Least probability of the second of two classes, or of a label that is present; unless given, 0.5.
+        top : int, optional
+            Return so many classes of each row, the likeliest first: shape (n, top).
+        node : int, optional
+            Predict with the model of one node of a simulation, with the layers that it keeps for itself.
+        best : bool, default=False
+            Predict with the best model instead of the final one.
+        round_number : int, optional
+            Predict with the model after that round, where it has stayed in the run folder.
+
+        Returns
+        -------
+        array or DataFrame
+            Shape (n,), or that of the targets; a frame where the run has learned several targets that have names.
+
+        Raises
+        ------
+        UsageError
+            If a column is missing, or the rows are not what the model takes; in one line.
+        """
+        predictor = self.predictor(node=node, best=best, round_number=round_number)
+        with guest():
+            return predictor.predict(rows, threshold=threshold, top=top)
+
+    def predict_proba(
+        self, rows: Any, *, node: int | None = None, best: bool = False, round_number: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return the probability of each class, in the order of ``preparation.classes``, or of each label.
+
+        Parameters
+        ----------
+        rows, node, best, round_number
+            As in `predict`.
+
+        Raises
+        ------
+        UsageError
+            As in `predict`; or if the run predicts numbers.
+        """
+        predictor = self.predictor(node=node, best=best, round_number=round_number)
+        with guest():
+            return predictor.predict_proba(rows)
+
+    def predictor(self, *, node: int | None = None, best: bool = False, round_number: int | None = None) -> Predictor:
+        """Return the model with its preparation, read once, for many calls of `predict` and `predict_proba`.
+
+        Parameters
+        ----------
+        node, best, round_number
+            As in `predict`.
+        """
+        from fedlearn.predicting.stored import predictor_in
+
+        with guest():
+            state = self._chosen(node=node, best=best, round_number=round_number)
+            return predictor_in(self.folder, self.settings, self.spec, state)
+
+    def to_sklearn(self, *, node: int | None = None, best: bool = False) -> FittedRun:
+        """Return the model as a fitted estimator of scikit-learn, for its scores and inspections; it refuses `fit`.
+
+        Parameters
+        ----------
+        node, best
+            As in `predict`.
+        """
+        from fedlearn.predicting.estimator import estimator_of
+
+        return estimator_of(self.predictor(node=node, best=best))
+
+    def export(
+        self,
+        kind: str = "onnx",
+        path: str | Path | None = None,
+        *,
+        node: int | None = None,
+        best: bool = False,
+    ) -> Path:
+        """Write the network to a file that needs no fedlearn, and its preparation beside it; return the file's path.
+
+        The file takes what `inputs` returns, a batch of any length, and gives what `predict_proba` returns, or
+        `predict` where numbers are learned. Beside it stands ``NAME.preparation.json``, which
+        `fedlearn.predicting.Preparation.read` reads.
+
+        Parameters
+        ----------
+        kind : "onnx" or "torch-export", default="onnx"
+            ONNX needs ``pip install "fedlearn[onnx]"``; `torch.export.load` opens the other one.
+        path : str or Path, optional
+            The file; by default ``model.onnx`` or ``model.pt2`` in the run folder.
+        node, best
+            As in `predict`.
+
+        Raises
+        ------
+        UsageError
+            If the model is no network, a package is missing, or the network cannot be exported.
+        """
+        from fedlearn.predicting.exporting import exported
+
+        predictor = self.predictor(node=node, best=best)
+        with guest():
+            return exported(predictor, kind, Path(path) if path is not None else None, self.folder)
+
+    def _chosen(self, *, node: int | None, best: bool, round_number: int | None) -> State:
+        from fedlearn.predicting.stored import chosen_state
+
+        if round_number is None:
+            with guest():
+                return chosen_state(self.folder, self.settings, self.spec, node=node, best=best)
+        if best or node is not None:
+            raise UsageError("node, best and round_number: give one of them: a node keeps its latest layers alone")
+        return self.state_of(round_number)
+
+    def _made(self) -> Model:
+        from fedlearn.predicting.stored import model_in
+
+        return model_in(self.folder, self.settings, self.spec)
