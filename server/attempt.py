@@ -108,6 +108,9 @@ class Reporting:
         return Reporting([*self.members, *later.members], [*self.reports, *later.reports], self.sums, seconds)
 
 
+RUN_AGAIN = ": the round is run again, and judged by what was typical of this attempt"
+
+
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
     """An attempt that was not committed, which leaves the state unchanged.

@@ -16,7 +16,7 @@ from fedlearn.words.cohort import At, Fate, NodeReport, Typical
 from fedlearn.words.errors import RunFailed
 from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.words.state import Array, Sends, State, kept_in_bounds
-from server.attempt import Collected, NotCommitted, Reporting
+from server.attempt import RUN_AGAIN, Collected, NotCommitted, Reporting
 from server.limits import FEWEST, measured, too_far, typical_after
 from server.phases.apart import apart_metrics, evaluated_apart, is_apart
 from server.phases.asked import forget_asked
@@ -107,10 +107,11 @@ def judged_anew(run: ServerRun, reporting: Reporting, at: At, missing: str) -> s
         refused = len(reports) - reporting.count(Fate.REPORTED)
         reason = missing if refused else ""
         if 2 * refused > len(reports):
-            reason = f"{refused} of {len(reports)} reports are unlike those of the last round"
+            unlike = f"{refused} of {len(reports)} reports are unlike those of the last round"
+            reason = f"{unlike}; {missing}" if missing else unlike
     if reason:
         run.typical = _typical_after(run, reports)
-        reason += ": the round is run again, and judged by what was typical of this attempt"
+        reason += RUN_AGAIN
     return reason
 
 

@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import stat
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -95,12 +96,14 @@ def _check(opened: int, path: Path) -> None:
 def cache_folders() -> list[Path]:
     """Return the possible cache folders: ``FEDLEARN_CACHE`` or the user's cache folder; then ``own`` in the user's.
 
-    Folders to which another user may write are left out.
+    Folders to which another user may write are left out, as is that of a user who has none: nameless and without HOME.
     """
     from platformdirs import user_cache_dir
 
-    own = Path(user_cache_dir("fedlearn")) / "own"
-    return [folder for folder in (named_cache(), own) if not why_not_ours(folder)]
+    folders = [named_cache()]
+    with suppress(RuntimeError):
+        folders.append(Path(user_cache_dir("fedlearn")) / "own")
+    return [folder for folder in folders if not why_not_ours(folder)]
 
 
 def named_cache() -> Path:

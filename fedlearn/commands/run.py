@@ -49,7 +49,8 @@ def run(
         _say(f"first failure: {' '.join(result.why_failed.split())[:300]}")
     if result.notice:
         _say(f"NOTE: {result.notice}")
-    _say(f"SHA-256 of all arrays that the nodes sent: {result.arrays_sha256}")
+    if result.arrays_sha256:
+        _say(f"SHA-256 of all arrays that the nodes sent: {result.arrays_sha256}")
     if result.messages and result.failed == result.messages:
         raise RunFailed(f"no node has answered any message; {' '.join(result.why_failed.split())[:300]}")
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import TableSchema
 from fedlearn.data.folder import one_line
+from fedlearn.data.naming import in_one_form, plain_name, spelled
 from fedlearn.data.reading import check_unpacked, ending_of, size_of, unpacked
 from fedlearn.data.sources.table_files import Dialect, unpacked_size
 from fedlearn.words.errors import UsageError
@@ -51,8 +52,11 @@ def read_columns(path: Path, schema: TableSchema, dialect: Dialect = PLAIN) -> C
         if ending_of(path) == ".parquet":
             with pa.parquet.ParquetFile(path) as file:
                 check_unpacked(path, unpacked_size(file))
-                _check_names(path, file.schema_arrow.names, names)
-            table, point = pa.parquet.read_table(path, columns=names, partitioning=None), PLAIN.decimal
+                written = file.schema_arrow.names
+            _check_names(path, [*map(plain_name, written)], names)
+            theirs = [spelled(name, written) for name in names]
+            table = pa.parquet.read_table(path, columns=theirs, partitioning=None).select(theirs).rename_columns(names)
+            point = PLAIN.decimal
         else:
             table, point = _read_csv(path, names, dialect), dialect.decimal
         return plain_columns({name: table[name] for name in names}, texts, point)
@@ -83,7 +87,7 @@ def _read_csv(path: Path, names: list[str], dialect: Dialect) -> Any:
 
     between = dialect.between(path)
     header, *lines = _lines_of(path, dialect.encoding) or [b""]
-    found = [name.strip() for name in next(csv.reader([header.decode(errors="replace")], delimiter=between), [])]
+    found = [plain_name(name) for name in next(csv.reader([header.decode(errors="replace")], delimiter=between), [])]
     _check_names(path, found, names)
     empty = between.encode() * (len(found) - 1)
     body = b"\n".join(line if _cells(line, between) == len(found) else empty for line in lines if line)
@@ -147,7 +151,7 @@ def _texts_of(column: Any) -> NDArray[Any]:
     if not _is_text(column):
         return np.array(column.cast(pa.string()).to_pylist(), object)
     found = column.cast(pa.binary()).to_pylist()  # not every cell need be UTF-8
-    return np.array([None if cell is None else cell.decode(errors="replace") for cell in found], object)
+    return np.array([None if cell is None else in_one_form(cell.decode(errors="replace")) for cell in found], object)
 
 
 def _numbers_of(column: Any, point: str) -> NDArray[Any]:

@@ -1,8 +1,10 @@
-"""Names of data sets and partitions that are places: a folder, a file, a name on the Hugging Face Hub."""
+"""Names: those of data sets and partitions that are places, and the form in which names are compared."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from unicodedata import normalize
 
 from fedlearn import plugins
 from fedlearn.data.reading import ending_of, one_line_errors
@@ -29,3 +31,22 @@ def is_path(name: str) -> bool:
 def is_map(name: str) -> bool:
     """Return whether a partition is the path of a file with the node of each example."""
     return name.endswith(MAP_SUFFIXES)
+
+
+def in_one_form(text: object) -> str:
+    r"""Return a name in Unicode's composed form: an accented letter may be written as one sign or as two.
+
+    >>> in_one_form("cafe\u0301") == "caf\u00e9"
+    True
+    """
+    return normalize("NFC", str(text))
+
+
+def plain_name(name: object) -> str:
+    """Return the name of a column as columns are compared: in one form, without blanks around it."""
+    return in_one_form(name).strip()
+
+
+def spelled(name: str, names: Iterable[str]) -> str:
+    """Return the one of some names of columns that is this name, as it is written there; the name itself if none is."""
+    return next((each for each in names if plain_name(each) == plain_name(name)), name)

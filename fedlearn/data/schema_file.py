@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedlearn.data.base import TableSchema
 from fedlearn.data.folder import one_line
+from fedlearn.data.naming import in_one_form
 from fedlearn.data.reading import text_of
 from fedlearn.data.sources.table_files import Dialect
 from fedlearn.words.errors import UsageError
@@ -65,6 +66,12 @@ class _SchemaFile(BaseModel):
         return self
 
 
+def _in_one_form(text: str) -> dict[str, Any]:
+    """Return the content of a file with its names in one form; paths stay as they are written."""
+    written = tomllib.loads(text)
+    return tomllib.loads(in_one_form(text)) | {name: written[name] for name in ("data", "test") if name in written}
+
+
 def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema, Dialect]:
     """Return the path of the data, the path of public rows for testing or None, their schema and how they are written.
 
@@ -76,7 +83,7 @@ def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema, Dialect]:
         If the file says something wrong; in one line.
     """
     try:
-        found = _SchemaFile.model_validate(tomllib.loads(text_of(path)))
+        found = _SchemaFile.model_validate(_in_one_form(text_of(path)))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not valid TOML: {one_line(error)}") from None
     except ValidationError as error:

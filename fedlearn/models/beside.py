@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.models.contents import ATOMS, Attributes, Cell, Entries, Items, Names, Numbers, joined
+from fedlearn.models.contents import ATOMS, Attributes, Cell, Entries, Items, Names, Numbers, joined, kind_of
 from fedlearn.plugging.generators import is_generator
 
 Found = Iterator[tuple[str, Any]]
@@ -126,7 +126,7 @@ class Beside:
         elif isinstance(value, list | deque | set | bytearray):
             self._remembered.append(Items(where, value))
             if not isinstance(value, bytearray):
-                yield from ((where, each) for each in value)
+                yield from ((where, each) for each in kind_of(value).__iter__(value))
         elif isinstance(value, tuple | frozenset):
             yield from ((where, each) for each in value)
         elif isinstance(value, partial):

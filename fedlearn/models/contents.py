@@ -6,8 +6,10 @@ kept by reference; the numbers of arrays and tensors are copied.
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import partial
 from types import CellType, ModuleType
 from typing import Any
 
@@ -15,6 +17,17 @@ import numpy as np
 
 NOT_THERE = object()
 ATOMS = (type(None), bool, int, float, complex, str, bytes, ModuleType, range, Enum, np.generic, np.dtype)
+
+
+BASES: tuple[Any, ...] = (OrderedDict, dict, list, deque, set, bytearray)
+
+
+def kind_of(container: object) -> Any:
+    """Return Python's own class of a container, by whose methods it is read: those of a subclass may do anything.
+
+    Mappings that `transformers` fills when their keys are asked for import a thousand modules.
+    """
+    return next(base for base in BASES if isinstance(container, base))
 
 
 class Names:
@@ -66,30 +79,33 @@ class Entries(Names):
         self, where: str, entries: dict[Any, Any], apart: frozenset[Any] = frozenset(), *, only: bool = False
     ) -> None:
         self.entries, self.apart, self.only = entries, apart, only
-        super().__init__(where, [name for name in entries if name not in apart])
-        self._size = len(entries)
+        self._base = kind_of(entries)
+        super().__init__(where, [name for name in self._base.__iter__(entries) if name not in apart])
+        self._size = self._base.__len__(entries)
 
     def get(self, name: Any) -> Any:
         """Return the value of a key."""
-        return self.entries.get(name, NOT_THERE)
+        return self._base.get(self.entries, name, NOT_THERE)
 
     def put_back(self) -> None:
         """Set every key to its remembered value, and remove new keys."""
-        entries = self.entries
+        entries, base = self.entries, self._base
+        get = entries.get if type(entries) is dict else partial(base.get, entries)
         for name, value in self.contents.items():  # not by `get`: there are hundreds of them in a large network
-            if entries.get(name, NOT_THERE) is not value:
-                entries[name] = value
+            if get(name, NOT_THERE) is not value:
+                base.__setitem__(entries, name, value)
         for name in self._new():
-            del entries[name]
+            base.__delitem__(entries, name)
 
     def changed(self) -> list[str]:
         """Return the keys that are new, or whose value is not the remembered one."""
         return [*super().changed(), *(joined(self.where, name) for name in self._new())]
 
     def _new(self) -> list[Any]:
-        if self.only or len(self.entries) == self._size:
+        if self.only or self._base.__len__(self.entries) == self._size:
             return []
-        return [name for name in self.entries if name not in self.contents and name not in self.apart]
+        names = self._base.__iter__(self.entries)
+        return [name for name in names if name not in self.contents and name not in self.apart]
 
 
 class Attributes(Names):
@@ -135,23 +151,32 @@ class Items:
     """Remembered items of a list, a deque, a set or a bytearray."""
 
     def __init__(self, where: str, container: Any) -> None:
-        self.where, self.container, self.items = where, container, container.copy()
+        self._base = kind_of(container)
+        self.where, self.container = where, container
+        self.items = self._copy()
 
     def put_back(self) -> None:
         """Replace the container's items with the remembered ones."""
-        if isinstance(self.container, list | bytearray):
-            self.container[:] = self.items
+        base = self._base
+        if base in (list, bytearray):
+            base.__setitem__(self.container, slice(None), self.items)
         else:
-            self.container.clear()
-            (self.container.update if isinstance(self.container, set) else self.container.extend)(self.items)
+            base.clear(self.container)
+            (base.update if base is set else base.extend)(self.container, self.items)
 
     def changed(self) -> list[str]:
         """Return the container's name where its items are not the remembered ones; else no name."""
-        if isinstance(self.container, set):
-            return [self.where] if self.container != self.items else []
-        both = zip(self.container, self.items, strict=False)
-        differs = len(self.container) != len(self.items) or any(differ(one, other) for one, other in both)
+        found = self._copy()
+        if self._base is set:
+            return [self.where] if found != self.items else []
+        both = zip(found, self.items, strict=False)
+        differs = len(found) != len(self.items) or any(differ(one, other) for one, other in both)
         return [self.where] if differs else []
+
+    def _copy(self) -> Any:
+        if self._base is deque:  # the method `copy` of a deque calls the subclass
+            return deque(deque.__iter__(self.container), self.container.maxlen)
+        return self._base.copy(self.container)
 
 
 class Numbers:

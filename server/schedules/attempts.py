@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedlearn.words.cohort import At
 from fedlearn.words.errors import RunFailed
-from server.attempt import NotCommitted
+from server.attempt import RUN_AGAIN, NotCommitted
 from server.phases.asked import attempts_before
 from server.run import ServerRun
 
@@ -76,7 +76,7 @@ class Attempts:
             number += 1
         raise RunFailed(
             f"round {round_number} was tried {rounds.max_attempts} times (rounds.max_attempts) and never committed; "
-            f"last reason: {failed.reason}"
+            f"last reason: {failed.reason.removesuffix(RUN_AGAIN)}"
         )
 
     def pause_before(self, attempt: int) -> float:

@@ -838,8 +838,8 @@ MENDS = (
     ),
     Mend(
         "I1", "fedlearn/data/schema_file.py",
-        "tomllib.loads(text_of(path))",
-        "tomllib.loads(path.read_text(encoding=\"utf-8\"))",
+        "_in_one_form(text_of(path))",
+        "_in_one_form(path.read_text(encoding=\"utf-8\"))",
         "unit/data/sources/test_files.py::test_what_is_no_regular_file_is_one_line_at_once",
     ),
     Mend(
@@ -928,15 +928,15 @@ MENDS = (
     ),
     Mend(
         "I13", "fedlearn/data/sources/as_arrays.py",
-        "return frame.select(list(names)) if hasattr(frame, \"column_names\") else frame[list(names)]",
+        "return frame.select(chosen) if hasattr(frame, \"column_names\") else frame[chosen]",
         "return frame",
         "unit/data/sources/test_like.py::test_a_test_frame_with_its_columns_in_another_order_is_put_in_ours",
     ),
     Mend(
         "I13", "fedlearn/data/sources/columns.py",
-        "chosen.taken(_of_file(test_path, dialect, chosen.special | {*names}, chosen.special), names), classes",
-        "chosen.taken(_of_file(test_path, dialect, None, ()), chosen.names_in(_of_file(test_path, dialect, None, ()))),"
-        " classes",
+        "            held_out = _by_name(chosen.taken(of_test, names), classes)\n",
+        "            of_test = _of_file(test_path, dialect, None, {})\n"
+        "            held_out = _by_name(chosen.taken(of_test, chosen.names_in(of_test)), classes)\n",
         "unit/data/sources/test_files.py::test_the_columns_of_a_test_file_are_found_by_their_names",
     ),
     Mend(

@@ -125,6 +125,17 @@ def test_B1_so_many_that_the_quorum_is_missed_set_a_new_measure(scene):
     assert run.server.typical.norm > run.store.typical.norm
 
 
+def test_last_line_of_a_run_that_liars_end_names_the_quorum(scene):
+    def further(message, node):  # in each attempt a thousand times further than in the one before
+        asked = wire.read_instruction(message.content)
+        return report_of(scale=1000.0 ** (asked.round_number + asked.attempt - 2))(message, node)
+
+    run = scene(nodes_with(further, honest=further), rounds={"total": 2, "max_attempts": 1})
+    with pytest.raises(RunFailed, match=r"6 of 6 reports are unlike .*; 0 of 6 nodes reported, quorum is 5") as failed:
+        run.run()
+    assert "is run again" not in str(failed.value)
+
+
 def test_B1_of_two_reports_none_can_be_called_unusual(scene):
     nodes = {10: Node(0, report=report_of()), LIAR: Node(1, report=report_of(scale=100.0, examples=10**7))}
     run = scene(nodes, rounds={"total": 2}).run()

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.reading import one_line_errors
-from fedlearn.data.sources.declared import TEST_SHARE, Channels, Declared
+from fedlearn.data.sources.channels import Channels
+from fedlearn.data.sources.declared import TEST_SHARE, Declared
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.stored import kept
 
@@ -34,7 +35,7 @@ def from_arrays(
     vocabulary: int | None = None,
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
-    channels: Channels = "last",
+    channels: Channels | None = None,
     test_share: float = TEST_SHARE,
 ) -> Dataset:
     """Return a data set of arrays, or of values that NumPy makes arrays of: lists, data frames, tensors.
@@ -65,7 +66,9 @@ def from_arrays(
         and divide by the deviation. Unless given, 0.5 and 0.25 for bytes, and numbers are taken as they are: neither is
         measured, as no server could measure it.
     channels
-        "first" for images (n, channels, height, width): their channels are moved to the last axis.
+        "first" for images (n, channels, height, width), "last" for (n, height, width, channels). Unless given, the last
+        of three axes of an example are channels if they are 4 at most; if both ends are longer, a module gets the axes
+        as they are.
     test_share
         Share of the examples that is held out if there is no `X_test`.
 

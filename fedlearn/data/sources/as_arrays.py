@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import Facts
 from fedlearn.data.drawing import leaves_unfit_out
+from fedlearn.data.naming import in_one_form
+from fedlearn.data.sources.images import decoded
 from fedlearn.words.errors import UsageError, quoted
 
 MOST_NAMES = 10_000  # columns whose names travel with a spec
@@ -33,6 +35,8 @@ def array_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
         given = given.detach().cpu()
     if (row := first_masked(given)) is not None:
         raise wrong(f"{name}: example {row} has a masked value, which is missing: fill it or leave it out")
+    if are_pictures(given):
+        return decoded(given, [f"{name}, example {row}" for row in range(len(given))], None)
     if hasattr(given, "toarray"):  # of scipy
         raise wrong(f"{name} is a sparse matrix: give {name}.toarray()")
     try:
@@ -47,6 +51,8 @@ def array_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
         array = _filled(array, name, wrong)
         if all(isinstance(value, str) for value in array.flat):
             array = array.astype(str)
+    if array.dtype.kind == "S":  # of h5py
+        array = np.char.decode(array, errors="backslashreplace")
     if array.dtype.kind not in "biufU":
         allowed = "numbers or texts, every example of the same shape" if name[0] != "X" else "numbers of one shape"
         raise wrong(f"{name} holds {array.dtype if array.size else 'examples of several shapes'}: give {allowed}")
@@ -87,7 +93,8 @@ def numbers_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
     array = array_of(given, name, wrong)
     if array.dtype.kind != "f":
         return array
-    array = np.ascontiguousarray(array, np.float32)
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array, np.float32)
     if not leaves_unfit_out() and not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
         raise wrong(f"{name}: example {row} holds NaN or a number that float32 does not hold: fill it or leave it out")
@@ -110,7 +117,7 @@ def columns_of(given: Any) -> tuple[Any, ...]:
 def named_columns(names: Sequence[object]) -> Facts:
     """Return the names of columns as a fact; none for numbers, or for more names than should travel with a spec."""
     are_names = names and len(names) <= MOST_NAMES and all(isinstance(name, str) for name in names)
-    return {"feature_names": tuple(names)} if are_names else {}
+    return {"feature_names": tuple(map(in_one_form, names))} if are_names else {}
 
 
 def in_order(like: Any, frame: Any) -> Any:
@@ -121,7 +128,8 @@ def in_order(like: Any, frame: Any) -> Any:
     ValueError
         With the first column that only one of the two has.
     """
-    names, found = (like if isinstance(like, tuple) else columns_of(like)), columns_of(frame)
+    written, wanted = columns_of(frame), like if isinstance(like, tuple) else columns_of(like)
+    names, found = (tuple(map(_form, each)) for each in (wanted, written))
     if not names or not found or names == found:
         return frame
     ours, theirs = set(names), set(found)
@@ -131,7 +139,25 @@ def in_order(like: Any, frame: Any) -> Any:
         raise ValueError(f"has a column {more[0]!r}, which is none")
     if len(set(found)) < len(found) or len(found) != len(names):
         raise ValueError("has two columns of one name in another order than those")
-    return frame.select(list(names)) if hasattr(frame, "column_names") else frame[list(names)]
+    chosen = [written[found.index(name)] for name in names]
+    return frame.select(chosen) if hasattr(frame, "column_names") else frame[chosen]
+
+
+def _form(name: Any) -> Any:
+    """Return the name of a column in Unicode's composed form; a number is returned as it is."""
+    return in_one_form(name) if isinstance(name, str) else name
+
+
+def are_pictures(given: Any) -> bool:
+    """Return whether a list holds images of Pillow, which NumPy would take for arrays of whatever their modes mean."""
+    return isinstance(given, list | tuple) and bool(given) and hasattr(given[0], "getexif")
+
+
+def by_text(y: NDArray[Any], classes: int | Sequence[str] | None) -> NDArray[Any]:
+    """Return labels of a column: 1 is the class *named* "1" where names are declared and numbers are among them."""
+    names = () if classes is None or isinstance(classes, int) else classes
+    is_named = y.dtype.kind in "iu" and any(str(name).lstrip("-").isdecimal() for name in names)
+    return y.astype(str) if is_named else y
 
 
 def first_masked(given: Any) -> int | None:

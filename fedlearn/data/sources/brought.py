@@ -54,7 +54,7 @@ class Brought:
     name
         Name of the data set, in messages and results.
     arrays
-        Keywords of `from_arrays`: X, y, and maybe X_test, y_test, groups, groups_test, classes.
+        Keywords of `from_arrays`: X, y, and maybe X_test, y_test, groups, groups_test, classes, channels.
     said
         Lines on what was guessed or left out.
     nodes
@@ -71,7 +71,7 @@ class Brought:
         is_split = self.arrays.get("X_test") is not None
         arrays = with_held_out(self.arrays) if self.nodes and not is_split else self.arrays
         found = from_arrays(**arrays, name=self.name)
-        said = [*self.said, *many_classes(found)]
+        said = [*filter(None, [found.notice]), *self.said, *many_classes(found)]
         found = replace(found, notice="; ".join(said)) if said else found
         if not self.nodes:
             return found
@@ -260,7 +260,7 @@ def _of_nodes(data: Mapping[Any, Any], name: str) -> Brought:
         with_test, without = nodes[tests.index(True)], nodes[tests.index(False)]
         raise _wrong(name, f"node {with_test!r} has examples for testing, node {without!r} has none: give all or none")
     named = [found.arrays.get("classes") for found in each]
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, Any] = {"channels": each[0].arrays.get("channels")}
     for ending in ("", "_test") if any(tests) else ("",):
         X, y = ([found.arrays[f"{part}{ending}"] for found in each] for part in ("X", "y"))
         arrays["classes"], y = common_classes(y, named, nodes, name)
@@ -274,25 +274,26 @@ def _of_nodes(data: Mapping[Any, Any], name: str) -> Brought:
 
 
 def _of_first(data: Any, X: Any) -> tuple[str, ...]:
-    """Return lines on the first entry: more parts than two, or an input that has changed since it was read."""
+    """Return lines on the first entries: more parts than two, or inputs that have changed since they were read."""
     if is_stream(data) or not hasattr(data, "__len__"):
         return ()
     entry = data[0]
-    again = torch_arrays([entry], name="")["X"]
+    again = torch_arrays([entry, *(data[place] for place in range(1, min(AGAIN, len(data))))], name="")["X"]
     more = (
         (f"entries have {len(entry)} parts: the first is the input, the second the target",) if len(entry) > 2 else ()
     )
-    return more if np.array_equal(again[0], X[0], equal_nan=X.dtype.kind == "f") else (*more, RANDOM)
+    return more if np.array_equal(again, X[: len(again)], equal_nan=X.dtype.kind == "f") else (*more, RANDOM)
 
 
 def _of_transform(train: Any, inputs: list[str], X: Any, name: str) -> tuple[str, ...]:
     """Return a line where a transform gives another first input than when it was read."""
     if len(inputs) > 1 or (getattr(train, "format", None) or {}).get("type") != "custom":
         return ()
-    again = input_column(train.select(range(1)), inputs[0], name)
-    return () if np.array_equal(again[0], X[0]) else (RANDOM,)
+    again, _ = input_column(train.select(range(min(AGAIN, len(train)))), inputs[0], name)
+    return () if np.array_equal(again, np.asarray(X)[: len(again)].reshape(again.shape)) else (RANDOM,)
 
 
+AGAIN = 8  # examples that are read twice: a random flip leaves every second one as it was
 RANDOM = (
     "examples change from reading to reading, as by a random transform: each was read once and stays; "
     "data.augment=True flips and crops pictures anew"

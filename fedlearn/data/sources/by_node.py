@@ -91,7 +91,7 @@ def _one_frame(what: str, parts: Sequence[Any], nodes: Sequence[str], name: str)
     frames = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in parts]
     for place, node in enumerate(nodes):
         try:
-            frames[place] = in_order(frames[0], frames[place])
+            frames[place] = in_order(frames[0], frames[place]).set_axis(frames[0].columns, axis=1)
         except ValueError as error:
             raise _wrong(name)(f"{what} of node {node!r} {error} of node {nodes[0]!r}: name them alike") from None
     return pd.concat(frames, ignore_index=True)

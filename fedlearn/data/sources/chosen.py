@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.naming import spelled
 from fedlearn.words.errors import UsageError
 
 TRAIN, TESTS = "train", ("test", "validation", "valid", "val")
@@ -48,7 +49,7 @@ def chosen_columns(part: Any, name: str, target: str) -> tuple[list[str], str, t
     kinds = {column: type(kind).__name__ for column, kind in features.items()}
     named = [column for column, kind in kinds.items() if kind == "ClassLabel"]
     known = [column for column in TARGETS if column in features]
-    learned = target or next(iter(named if len(named) == 1 else known), "")
+    learned = spelled(target, features) if target else next(iter(named if len(named) == 1 else known), "")
     if learned not in features:
         which = f"it has no column {learned!r}" if learned else "no column is the target for sure"
         raise UsageError(f"data set {name!r}: {which}: give (data, 'COLUMN') with one of {', '.join(features)}")

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date, time, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.data.naming import plain_name
 from fedlearn.data.reading import check_unpacked
 from fedlearn.data.sources.images import Size, decoded
-from fedlearn.data.sources.table_files import DELIMITERS, MISSING, WITH_COMMA, no_number, other_delimiter
+from fedlearn.data.sources.table_files import (
+    DELIMITERS,
+    WITH_COMMA,
+    Labels,
+    missing_without,
+    no_number,
+    other_delimiter,
+)
 from fedlearn.words.errors import UsageError, quoted
 
 INDEX = ("", "Unnamed: 0", "__index_level_0__")  # names that pandas gives to the column of row numbers
 MOST_SHOWN = 20  # names of columns in an error
+WORDS = (str, bytes, date, time, timedelta)  # kinds of labels that are classes by their texts
 FRAME = "frame"  # kind of a table that is no file
 
 
@@ -41,13 +51,14 @@ class Columns:
     place: Callable[[int], str]
     names: tuple[str, ...]
     places: dict[str, int]
+    labels: Labels
 
     @classmethod
-    def of(cls, name: str, kind: str, table: Any, place: Callable[[int], str]) -> Columns:
+    def of(cls, name: str, kind: str, table: Any, place: Callable[[int], str], labels: Labels | None = None) -> Columns:
         """Return the columns of a table of Arrow."""
-        names = tuple(name.strip() for name in table.column_names)  # read once: Arrow makes a new list each time
+        names = tuple(map(plain_name, table.column_names))  # read once: Arrow makes a new list each time
         places = {name: place for place, name in reversed([*enumerate(names)])}
-        return cls(name, kind, table, place, names, places)
+        return cls(name, kind, table, place, names, places, labels or {})
 
     @property
     def rows(self) -> int:
@@ -88,20 +99,21 @@ class Columns:
         if pa.types.is_decimal(column.type):
             column = column.cast(pa.float64() if column.type.scale else pa.int64())
         if self.is_text and pa.types.is_string(column.type):
-            column = stripped(column)
+            column = stripped(column, self.labels.get(name, ()))
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise UsageError(f"{self.place(row)}, column {name!r}: no value: fill it or leave the row out")
+            word = "; if its word is a class, name it by classes" if self.is_text and name in self.labels else ""
+            raise UsageError(f"{self.place(row)}, column {name!r}: no value: fill it or leave the row out{word}")
         return column
 
 
-def stripped(column: Any) -> Any:
-    """Return texts without blanks around them, and None for each text that stands for a missing value."""
+def stripped(column: Any, words: Sequence[str] = ()) -> Any:
+    """Return texts without blanks around them, and None for each text, no declared word, that stands for no value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     texts = pc.utf8_trim_whitespace(column)
-    return pc.if_else(pc.is_in(texts, pa.array(MISSING)), pa.scalar(None, texts.type), texts)
+    return pc.if_else(pc.is_in(texts, pa.array(missing_without(words))), pa.scalar(None, texts.type), texts)
 
 
 def _spelled_out(column: Any) -> int:
@@ -130,7 +142,7 @@ def values_of(table: Columns, name: str, size: Size | None) -> NDArray[Any]:
         places = [f"{table.place(row)}, column {name!r}" for row in range(len(column))]
         return decoded(column.to_pylist(), places, size)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _lists(table, name, column.to_pylist())
+        return _lists(table, name, column)
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         row, value = _first_text(column.to_pylist())
         raise UsageError(f"{table.place(row)}, column {name!r}: {no_number(value)}")
@@ -154,17 +166,24 @@ def labels_of(table: Columns, name: str) -> NDArray[Any]:
     values = table.column(name).to_pylist()
     if table.is_text and all(isinstance(value, str) and WITH_COMMA.fullmatch(value) for value in values):
         raise UsageError(f"{table.place(0)}, column {name!r}: {no_number(values[0])}")
-    return np.array([str(value) for value in values]) if isinstance(values[0], str | bytes) else np.array(values)
+    return np.array([_word(value) for value in values]) if isinstance(values[0], WORDS) else np.array(values)
 
 
-def _lists(table: Columns, name: str, lists: list[Any]) -> NDArray[Any]:
+def _word(value: Any) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _lists(table: Columns, name: str, column: Any) -> NDArray[Any]:
+    lists, kind = column.to_pylist(), column.type
     first = np.shape(lists[0])
     for row, each in enumerate(lists):
         if np.asarray(each).dtype == object or np.shape(each) != first:
             allowed = f"all must have the shape of the first, {first}"
             raise UsageError(f"{table.place(row)}, column {name!r}: a list of shape {np.shape(each)}: {allowed}")
     array = np.array(lists)
-    return array.astype(np.float32) if array.dtype.kind == "f" else array
+    while hasattr(kind, "value_type"):
+        kind = kind.value_type
+    return array.astype(np.float32 if array.dtype.kind == "f" else kind.to_pandas_dtype())
 
 
 def _first_text(values: list[Any]) -> tuple[int, Any]:

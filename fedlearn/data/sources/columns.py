@@ -13,19 +13,20 @@ from numpy.typing import NDArray
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
+from fedlearn.data.naming import plain_name
 from fedlearn.data.reading import ending_of, one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
-from fedlearn.data.sources.as_arrays import named_columns
+from fedlearn.data.sources.as_arrays import by_text, named_columns
 from fedlearn.data.sources.column_values import FRAME, Columns, labels_of, values_of
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.images import Size
-from fedlearn.data.sources.table_files import ENDINGS, Dialect, names_in, place_of, read_table, with_codes
+from fedlearn.data.sources.table_files import ENDINGS, Dialect, Labels, names_in, place_of, read_table, with_words
 from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.words.errors import DataNotFound, UsageError
 
 KINDS = "kinds of its columns"  # one cell that is no number makes a column of texts
-READING = 4  # version of what cells and columns mean: a new number makes every cached table unknown
+READING = 5  # version of what cells and columns mean: a new number makes every cached table unknown
 
 
 @one_line_errors
@@ -92,13 +93,13 @@ def from_table(
 
     def make() -> Arrays:
         declared = Declared(str(path), classes=classes)
-        table = _of_file(path, dialect, chosen.wanted(path, dialect), chosen.special)
+        labels = chosen.labels(classes)
+        table = _of_file(path, dialect, chosen.wanted(path, dialect), labels)
         names = chosen.names_in(table)
         held_out: Given = (None, None, None)
         if test_path is not None:
-            held_out = _by_name(
-                chosen.taken(_of_file(test_path, dialect, chosen.special | {*names}, chosen.special), names), classes
-            )
+            of_test = _of_file(test_path, dialect, {*labels, *names}, labels)
+            held_out = _by_name(chosen.taken(of_test, names), classes)
         rows = _by_name(chosen.taken(table, names), classes)
         train, test_rows, facts = declared.checked(rows, held_out, test_share=test_share)
         index = table.index if table.index not in names and not chosen.inputs else None
@@ -143,7 +144,7 @@ def from_frame(
         name=name,
     )  # fmt: skip
     for y in {"y", "y_test"} & given.keys():
-        _, given[y], _ = _by_name((None, given[y], None), classes)
+        given[y] = by_text(given[y], classes)
     return from_arrays(**given, classes=classes, test_share=test_share, name=name)
 
 
@@ -174,11 +175,8 @@ def frame_arrays(
 
 
 def _by_name(given: Given, classes: int | Sequence[str] | None) -> Given:
-    """Return rows in which a label 1 is the class *named* "1", where names are declared and numbers are among them."""
     X, y, groups = given
-    names = () if classes is None or isinstance(classes, int) else classes
-    is_named = y.dtype.kind in "iu" and any(str(name).lstrip("-").isdecimal() for name in names)
-    return (X, y.astype(str), groups) if is_named else given
+    return X, by_text(y, classes), groups
 
 
 def _named(X: NDArray[Any], names: Sequence[str]) -> Any:
@@ -220,22 +218,27 @@ class _Chosen:
     ) -> _Chosen:
         """Return the choice that a user's options make; names are without blanks around them."""
         named, left_out = (
-            tuple(each.strip() for each in ((given,) if isinstance(given, str) else given or ()))
+            tuple(plain_name(each) for each in ((given,) if isinstance(given, str) else given or ()))
             for given in (inputs, without)
         )
         if named and left_out:
             raise UsageError("inputs and without are both given: inputs names all columns that are learned from")
-        return cls(target.strip(), named, left_out, groups.strip() if groups else None, regression, size)
+        return cls(plain_name(target), named, left_out, plain_name(groups) if groups else None, regression, size)
 
     @property
     def special(self) -> set[str]:
         """The names of the columns that are not learned from."""
         return {self.target, *([self.groups] if self.groups else [])}
 
+    def labels(self, classes: int | Sequence[str] | None) -> dict[str, tuple[str, ...]]:
+        """Return the names of the columns that are not learned from, with the names of their classes, if declared."""
+        names = () if classes is None or isinstance(classes, int) else tuple(classes)
+        return {name: names if name == self.target else () for name in self.special}
+
     def wanted(self, path: Path, dialect: Dialect) -> set[str] | None:
         """Return the columns of a file that are read; None: all."""
         if self.without:
-            names = [name.strip() for name in names_in(path, dialect)]
+            names = [plain_name(name) for name in names_in(path, dialect)]
             self.check_without(names, path)
             return {*names} - {*self.without}
         return {*self.inputs, *self.special} if self.inputs else None
@@ -260,17 +263,18 @@ class _Chosen:
         columns = [values_of(table, name, self.size) for name in names]
         if len(columns) > 1 and any(column.ndim > 1 for column in columns):
             raise UsageError(f"{path}: a column of pictures or lists must be the only input: name it by inputs")
-        X = columns[0] if columns[0].ndim > 1 else np.column_stack([column.astype(np.float32) for column in columns])
+        with np.errstate(over="ignore"):  # what float32 does not hold is refused by its row
+            X = columns[0] if columns[0].ndim > 1 else np.column_stack([each.astype(np.float32) for each in columns])
         y = labels_of(table, self.target)
         groups = None if self.groups is None else labels_of(table, self.groups)
         return X, y.astype(np.float64) if self.regression else y, groups
 
 
-def _of_file(path: Path, dialect: Dialect, wanted: Collection[str] | None, labels: Collection[str]) -> Columns:
+def _of_file(path: Path, dialect: Dialect, wanted: Collection[str] | None, labels: Labels) -> Columns:
     table = read_table(path, dialect, wanted)
     if ending_of(path) != ".parquet":
-        table = with_codes(path, table, dialect, labels)
-    return Columns.of(str(path), ending_of(path), table, lambda row: place_of(path, row, dialect))
+        table = with_words(path, table, dialect, labels)
+    return Columns.of(str(path), ending_of(path), table, lambda row: place_of(path, row, dialect), labels)
 
 
 def _dense(frame: Any) -> Any:

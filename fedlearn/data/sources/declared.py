@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
-from unicodedata import normalize
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples, Facts
 from fedlearn.data.drawing import drawn, draws_by_itself, leaves_unfit_out, share_held_out
-from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order, named_columns, numbers_of
+from fedlearn.data.naming import in_one_form
+from fedlearn.data.sources.as_arrays import are_pictures, array_of, columns_of, in_order, named_columns, numbers_of
+from fedlearn.data.sources.channels import Channels, channels_of, said_to_stay
 from fedlearn.data.sources.fitting import fitting_inputs, fitting_targets
 from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import rng_for
@@ -20,9 +21,6 @@ from fedlearn.words.seeding import rng_for
 TEST_SHARE = 0.2
 SPLIT_SEED = 20  # of the test split; fixed, so that runs of all seeds are tested on the same rows
 BYTES_MEAN, BYTES_STD = 0.5, 0.25  # of bytes unless given: never measured on the examples
-MOST_CHANNELS = 4
-
-Channels = Literal["last", "first"]
 Given = tuple[Any, Any, Any]
 """X, y and groups, as a user gives them; X and y are None together, groups if there are none."""
 
@@ -36,10 +34,14 @@ class Declared:
     vocabulary: int | None = None
     mean: float | Sequence[float] | None = None
     std: float | Sequence[float] | None = None
-    channels: Channels = "last"
+    channels: Channels | None = None
 
     def checked(self, train: Given, test: Given, *, test_share: float) -> tuple[Examples, Examples, Facts]:
         """Return training and test examples, and the facts about them."""
+        if self.channels is None and (said := self._channels_of(train[0])):
+            rows, held_out, facts = replace(self, channels=said).checked(train, test, test_share=test_share)
+            line = said_to_stay(train[0], "X") if said == "first" and not hasattr(train[0], "detach") else ""
+            return rows, held_out, {**facts, **({"notice": line} if line else {})}
         has_test = self._has_test(test)
         as_given = train
         test = (self._in_order("X", train[0], test[0]), self._in_order("y", train[1], test[1]), test[2])
@@ -114,9 +116,12 @@ class Declared:
             array = np.moveaxis(array, 1, -1)
         elif array.ndim == 3 and array.dtype == np.uint8:
             array = array[..., np.newaxis]
-        elif array.ndim == 4 and array.shape[3] > MOST_CHANNELS >= array.shape[1]:
-            raise self._channels_first(array, name)
         return np.ascontiguousarray(array)
+
+    def _channels_of(self, X: Any) -> Channels | None:
+        if X is None or columns_of(X) or are_pictures(X):
+            return None
+        return channels_of(X, "X", self.wrong, are_tensors=hasattr(X, "detach"))
 
     def _check_tokens(self, array: NDArray[Any], name: str) -> None:
         """Refuse integers that may be no tokens: of 16 bits, as sound and pictures, or with more than two axes."""
@@ -134,11 +139,6 @@ class Declared:
                 f"tokens as {name}.astype('int32'), or say vocabulary="
             )
 
-    def _channels_first(self, array: NDArray[Any], name: str) -> UsageError:
-        found = f"{name} has shape {array.shape}"
-        way = f"say channels='first', or give np.moveaxis({name}, 1, -1), as in a dict of nodes"
-        return self.wrong(f"{found}: if that is (n, channels, height, width), {way}")
-
     def _targets(self, given: Any, name: str, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return the targets: images to be learned with their channels last; a column (n, 1) as (n,).
 
@@ -149,7 +149,8 @@ class Declared:
             if self.channels == "first":
                 array = np.ascontiguousarray(np.moveaxis(array, 1, -1))
             elif array.shape[2:] == inputs.shape[1:3] != array.shape[1:3]:
-                raise self._channels_first(array, name)
+                found = f"{name} has shape {array.shape}"
+                raise self.wrong(f"{found}: if that is (n, channels, height, width), say channels='first'")
         while array.ndim > 1 and array.shape[-1] == 1 and (array.ndim == 2 or array.dtype.kind != "f"):
             array = array[..., 0]
         if self.classes is None and _is_one_hot(array):
@@ -175,6 +176,7 @@ class Declared:
             raise self.wrong(
                 f"y holds {targets[0].dtype} and y_test {targets[1].dtype}: give both as classes or as numbers"
             )
+        targets = [_with_words(target, names) for target in targets]
         if any(target.dtype.kind == "U" for target in targets):
             targets = [in_one_form_each(target.astype(str)) for target in targets]
             names = names or tuple(
@@ -224,6 +226,7 @@ class Declared:
         if given[0] is None and any(each is not None for each in given):
             raise self.wrong("groups_test is given, and groups is not")
         arrays = [None if each is None else array_of(each, "groups", self.wrong) for each in given]
+        arrays = [a if a is None or a.dtype.kind != "U" else in_one_form_each(a) for a in arrays]
         known = [array for array in arrays if array is not None]
         if not known:
             return [None] * len(given), ()
@@ -280,20 +283,18 @@ def _named_targets(given: Any, targets: NDArray[Any]) -> Facts:
     return {"target_names": names} if names and targets.shape[1:] == (len(names),) else {}
 
 
-def in_one_form(text: object) -> str:
-    r"""Return a name in Unicode's composed form: an accented letter may be written as one sign or as two.
-
-    >>> in_one_form("cafe\u0301") == "caf\u00e9"
-    True
-    """
-    return normalize("NFC", str(text))
-
-
 def in_one_form_each(texts: NDArray[Any]) -> NDArray[Any]:
     """Return texts in Unicode's composed form; texts of ASCII alone are returned as they are."""
     found, places = np.unique(texts, return_inverse=True)
     composed = [in_one_form(text) for text in found.tolist()]
     return texts if composed == found.tolist() else np.array(composed)[places].reshape(texts.shape)
+
+
+def _with_words(target: NDArray[Any], names: Sequence[str]) -> NDArray[Any]:
+    """Return truth values as the classes that are named after them, "true" and "false" in any letters."""
+    words = {name.lower(): name for name in names}
+    is_named = target.dtype.kind == "b" and {"true", "false"} <= words.keys()
+    return np.where(target, words["true"], words["false"]) if is_named else target
 
 
 def _is_one_hot(array: NDArray[Any]) -> bool:

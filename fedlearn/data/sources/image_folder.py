@@ -18,6 +18,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import leaves_unfit_out
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
+from fedlearn.data.naming import in_one_form
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.fitting import with_counted
@@ -74,7 +75,7 @@ def from_folder(
     files = {part: _files_of(part) for part in (train, test) if part is not None}
 
     def make() -> Arrays:
-        declared = Declared(str(root), classes=classes or [_shown(name) for name in found])
+        declared = Declared(str(root), classes=classes or [*dict.fromkeys(map(_shown, found))])
         given: list[Given] = [
             _given(part, files[part], size) if part is not None else (None,) * 3 for part in (train, test)
         ]
@@ -115,8 +116,8 @@ def _is_hidden(name: str) -> bool:
 
 
 def _shown(name: str) -> str:
-    """Return the name of a folder as a text, even if it is no UTF-8."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    """Return the name of a folder as a text in one form, even if it is no UTF-8."""
+    return in_one_form(os.fsencode(name).decode("utf-8", "backslashreplace"))
 
 
 def _given(part: Path, files: list[Path], size: Size | None) -> Given:

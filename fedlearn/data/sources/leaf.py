@@ -126,7 +126,8 @@ def _input(x: Any, place: str) -> NDArray[Any]:
             raise UsageError(f"{place}: the letter {stranger!r} is none of LEAF's {len(LETTERS)} letters")
         return tokens
     try:
-        numbers = np.array(x if isinstance(x, list) else "none", np.float32)
+        with np.errstate(over="ignore"):
+            numbers = np.array(x if isinstance(x, list) else "none", np.float32)
     except (TypeError, ValueError):
         raise UsageError(f"{place}: x must be a text or a list of numbers") from None
     if numbers.shape == (SIDE * SIDE,) and numbers.min() >= 0 and numbers.max() <= 1:

@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import check_download, one_line
+from fedlearn.data.naming import in_one_form, spelled
 from fedlearn.data.reading import UNPACKED, one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
-from fedlearn.data.sources.as_arrays import first_masked
-from fedlearn.data.sources.declared import TEST_SHARE, Channels
+from fedlearn.data.sources.as_arrays import by_text, first_masked
+from fedlearn.data.sources.channels import Channels, channels_of
+from fedlearn.data.sources.declared import TEST_SHARE
 from fedlearn.data.sources.images import Size, decoded
 from fedlearn.words.errors import DataNotFound, UsageError
 
-MOST_CHANNELS = 4
 TENSORS = ("torch", "numpy", "jax", "tensorflow")  # formats of the library `datasets`
 MOST_OF_A_STREAM = 1_000_000  # pairs that are read of a stream without a length
 
@@ -71,12 +72,13 @@ def torch_arrays(
     channels: Channels | None = None,
 ) -> dict[str, Any]:
     """Return X, y, X_test, y_test and classes, keywords of `from_arrays`, of what `from_torch` takes."""
-    X, y = _read(train, size, length, channels)
-    X_test, y_test = (None, None) if test is None else _read(test, size, None, channels)
+    X, y, are_tensors = _read(train, size, length)
+    X_test, y_test = (None, None) if test is None else _read(test, size, None)[:2]
     names = _names(train) if y.dtype.kind in "iu" else None
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names(test), names, name)
-    return {"X": X, "y": y, "X_test": X_test, "y_test": y_test, "classes": names}
+    where = _channels(X, channels, "from_torch", are_tensors)
+    return {"X": X, "y": y, "X_test": X_test, "y_test": y_test, "classes": names, "channels": where}
 
 
 @one_line_errors
@@ -135,6 +137,8 @@ def from_hf(
         parts[split], parts.get(test_split), name=called, inputs=columns, target=target, groups=groups, size=size,
         channels=channels,
     )  # fmt: skip
+    if found["classes"] is None:  # a plain column, not numbered by a ClassLabel
+        found |= {y: by_text(found[y], classes) for y in ("y", "y_test") if found[y] is not None}
     return from_arrays(**{**found, "classes": classes or found["classes"]}, name=called, test_share=test_share)
 
 
@@ -150,16 +154,14 @@ def hf_arrays(
     channels: Channels | None = None,
 ) -> dict[str, Any]:
     """Return X, y, groups, those of the test part, and classes, keywords of `from_arrays`, of parts of `datasets`."""
-    X, y, owners = _columns(train, name, inputs, target, groups, size, channels)
-    X_test, y_test, owners_test = (
-        (None,) * 3 if test is None else _columns(test, name, inputs, target, groups, size, channels)
-    )
+    X, y, owners, are_tensors = _columns(train, name, inputs, target, groups, size)
+    X_test, y_test, owners_test, _ = (None,) * 4 if test is None else _columns(test, name, inputs, target, groups, size)
     names = _names_of(train, target)
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names_of(test, target), names, name)
     return {
         "X": X, "y": y, "X_test": X_test, "y_test": y_test, "groups": owners, "groups_test": owners_test,
-        "classes": names,
+        "classes": names, "channels": _channels(X, channels, "from_hf", are_tensors),
     }  # fmt: skip
 
 
@@ -174,13 +176,13 @@ def _names(data: Any) -> tuple[str, ...] | None:
     while hasattr(data, "indices") and hasattr(data, "dataset"):  # torch.utils.data.Subset
         data = data.dataset
     found = getattr(data, "classes", None)
-    return tuple(map(str, found)) if isinstance(found, list | tuple) else None
+    return tuple(map(in_one_form, found)) if isinstance(found, list | tuple) else None
 
 
 def _names_of(part: Any, target: str) -> tuple[str, ...] | None:
     """Return the names of the classes in a column of the library `datasets`; None if they have no names."""
-    found = getattr(part.features.get(target), "names", None)
-    return None if found is None else tuple(map(str, found))
+    found = getattr(part.features.get(spelled(target, part.features)), "names", None)
+    return None if found is None else tuple(map(in_one_form, found))
 
 
 def by_names(codes: NDArray[Any], theirs: Sequence[str] | None, ours: Sequence[str] | None, name: str) -> NDArray[Any]:
@@ -221,55 +223,67 @@ def _columns(
     target: str,
     groups: str | None,
     size: Size | None,
-    channels: Channels | None,
 ) -> Any:
+    known = part.column_names
+    inputs, target = [spelled(column, known) for column in inputs], spelled(target, known)
+    groups = groups and spelled(groups, known)
     wanted = [*inputs, target, *([groups] if groups else [])]
-    if absent := [column for column in wanted if column not in part.column_names]:
-        raise UsageError(f"data set {name!r}: it has no column {absent[0]!r}; it has {', '.join(part.column_names)}")
+    if absent := [column for column in wanted if column not in known]:
+        raise UsageError(f"data set {name!r}: it has no column {absent[0]!r}; it has {', '.join(known)}")
     if isinstance(getattr(part, "format", None), dict) and part.format["type"] in TENSORS:
         part = part.with_format(None)  # the same values, and pictures as such
-    columns = [input_column(part, column, name, size, channels) for column in inputs]
-    X = columns[0] if len(columns) == 1 else np.column_stack(columns)
-    return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups])
+    columns, are_tensors = zip(*(input_column(part, column, name, size) for column in inputs), strict=True)
+    is_table = {column.ndim for column in columns} == {1}
+    X = _table(inputs, columns) if is_table else np.column_stack(columns) if len(columns) > 1 else columns[0]
+    return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups]), any(are_tensors)
 
 
-def input_column(
-    part: Any, column: str, name: str, size: Size | None = None, channels: Channels | None = None
-) -> NDArray[Any]:
-    """Return a column of the library `datasets` as one array."""
+def _table(names: Sequence[str], columns: Sequence[NDArray[Any]]) -> Any:
+    """Return columns of numbers as a frame, as those of any other table."""
+    import pandas as pd
+
+    return pd.DataFrame(dict(zip(names, columns, strict=True)))
+
+
+def input_column(part: Any, column: str, name: str, size: Size | None = None) -> tuple[NDArray[Any], bool]:
+    """Return a column of the library `datasets` as one array, and whether it holds tensors."""
     try:
         values = list(part[column])
     except KeyError as error:
         known = f"give (data.map(...), 'COLUMN') in place of with_transform, or leave column {column!r} in place"
         raise UsageError(f"data set {name!r}: its transform takes column {column!r} away: {known}") from error
-    return _channels_last(_stacked(values, f"{name!r}, column {column!r}", size), values[0], channels, "from_hf")
+    X = _stacked(values, f"{name!r}, column {column!r}", size)
+    return X.astype(_kind(part, column, X.dtype), copy=False), hasattr(values[0], "detach")
 
 
-def _read(
-    data: Any, size: Size | None, length: int | None, channels: Channels | None = None
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _kind(part: Any, column: str, found: Any) -> Any:
+    """Return the kind of numbers that a column is declared to hold; of Python's numbers NumPy makes 64 bits."""
+    feature: Any = part.features.get(column) if found == np.int64 else None
+    while hasattr(feature, "feature"):
+        feature = feature.feature
+    declared = str(getattr(feature, "dtype", ""))
+    return declared if "int" in declared else found
+
+
+def _read(data: Any, size: Size | None, length: int | None) -> tuple[NDArray[Any], NDArray[Any], bool]:
+    """Return the inputs of pairs, their targets, and whether the inputs are tensors."""
     pairs = _pairs(data, length)
     if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
         raise UsageError(f"from_torch: each entry must be a pair of an input and a target{_no_pair(pairs)}")
     X = _stacked([pair[0] for pair in pairs], "from_torch", size)
     y = np.array([np.asarray(pair[1]) for pair in pairs])
-    X = _channels_last(X, pairs[0][0], channels, "from_torch")
-    if hasattr(pairs[0][1], "detach") and X.ndim == y.ndim == 4:
-        y = np.moveaxis(y, 1, -1)
-    return X, y
+    return X, y, hasattr(pairs[0][0], "detach")
 
 
-def _channels_last(X: NDArray[Any], first: Any, channels: Channels | None, how: str) -> NDArray[Any]:
-    """Return pictures with their channels last; unless given, they stand first in tensors, and last in arrays."""
-    is_first = hasattr(first, "detach") if channels is None else channels == "first"
-    if not is_first or X.ndim != 4:
-        return X
-    if channels is None and X.shape[1] > MOST_CHANNELS and X.shape[-1] in (1, 3, 4):
-        raise UsageError(
-            f"{how}: tensors of shape {X.shape[1:]} may have their channels first or last: say "
-            f"{how}(data, channels='last') or channels='first'"
-        )
-    return np.moveaxis(X, 1, -1)
+def _channels(X: Any, channels: Channels | None, how: str, are_tensors: bool) -> Channels | None:
+    """Return where channels stand if it is said or the inputs are tensors; None leaves it to the rules of arrays."""
+    if channels is not None:
+        return channels if np.ndim(X) == 4 else None
+
+    def wrong(text: str) -> UsageError:
+        return UsageError(f"{how}: {text}")
+
+    return channels_of(X, "X", wrong, are_tensors=True) if are_tensors else None
 
 
 def _pairs(data: Any, length: int | None) -> list[Any]:

@@ -124,7 +124,9 @@ def scored_like(spec: DataSpec, given: Brought) -> Examples:
     if not spec.classes and (numbers := np.asarray(y)).dtype.kind in "iu":
         y = numbers.astype(np.float32)  # the run says that targets are numbers
     classes = given.arrays.get("classes") or spec.class_names or spec.classes or None
-    declared = Declared(given.name, classes=classes, vocabulary=spec.vocabulary or None)
+    declared = Declared(
+        given.name, classes=classes, vocabulary=spec.vocabulary or None, channels=given.arrays.get("channels")
+    )
     rows, _, facts = declared.checked((X, y, None), (X, y, None), test_share=TEST_SHARE)
     return held_out_like(spec, Dataset(given.name, rows, rows, fingerprint="", **facts))
 

@@ -11,7 +11,8 @@ import numpy as np
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.reading import check_unpacked, one_line_errors, opened, size_of
 from fedlearn.data.sources.arrays import from_arrays
-from fedlearn.data.sources.declared import TEST_SHARE, Channels
+from fedlearn.data.sources.channels import Channels
+from fedlearn.data.sources.declared import TEST_SHARE
 from fedlearn.words.errors import UsageError
 
 ARRAYS = ("X", "y", "X_test", "y_test", "groups", "groups_test")
@@ -25,7 +26,7 @@ def from_npz(
     vocabulary: int | None = None,
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
-    channels: Channels = "last",
+    channels: Channels | None = None,
     test_share: float = TEST_SHARE,
 ) -> Dataset:
     """Return the arrays of a file as a data set: X, y, and maybe X_test, y_test, groups, groups_test.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from fedlearn.data.naming import plain_name
 from fedlearn.data.reading import check_unpacked, ending_of, opened, unpacked
 from fedlearn.words.errors import UsageError, quoted
 
@@ -21,7 +22,12 @@ ENDINGS = (*DELIMITERS, ".parquet")
 BLOCK = 1 << 24  # bytes of a CSV file that are parsed together; a longer row is refused
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}  # bytes of a value of Parquet
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # beginnings of such a file
+NO_NUMBER = r"^\s*(0\d|\d{19})"  # a label with a leading zero, or of more digits than integers of 64 bits have
 WITH_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # a number with a decimal comma
+
+
+Labels = Mapping[str, tuple[str, ...]]
+"""Names of columns that are not learned from -> names of their classes, if declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,7 @@ def read_table(path: Path, dialect: Dialect, wanted: Collection[str] | None = No
     import pyarrow as pa
 
     found = names_in(path, dialect) if wanted is not None else []
-    chosen = [name for name in found if name.strip() in (wanted or ())]
+    chosen = [name for name in found if plain_name(name) in (wanted or ())]
     if len(chosen) != len(wanted or ()):  # a name that no column has, or two have: its error lists all names
         chosen = []
     if ending_of(path) == ".parquet":
@@ -127,22 +133,46 @@ def read_table(path: Path, dialect: Dialect, wanted: Collection[str] | None = No
     return table
 
 
-def with_codes(path: Path, table: Any, dialect: Dialect, labels: Collection[str]) -> Any:
-    """Return a table of a CSV file in which labels that have leading zeros stay texts: "01" is not "1"."""
+def with_words(path: Path, table: Any, dialect: Dialect, labels: Labels) -> Any:
+    """Return a table of a CSV file in which labels that are no plain numbers stay texts: "01" is not "1"."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     for place, name in enumerate(table.column_names):
-        if name.strip() in labels and pa.types.is_integer(table.column(place).type):
-            with unpacked(path) as file:
-                texts = _csv(path, file, dialect, [name], {name: pa.string()}).column(0)
-            if pc.any(pc.match_substring_regex(texts, r"^\s*0\d")).as_py():
-                table = table.set_column(place, name, texts)
+        words = labels.get(plain_name(name))
+        if words is None or (pa.types.is_string(table.column(place).type) and not {*words} & {*MISSING}):
+            continue
+        with unpacked(path) as file:
+            texts = _csv(path, file, dialect, [name], {name: pa.string()}, words).column(0)
+        if _are_words(texts, table.column(place).type, words):
+            table = table.set_column(place, name, texts)
     return table
 
 
+def _are_words(texts: Any, kind: Any, words: Collection[str]) -> bool:
+    """Return whether labels are texts: of no kind of number, codes, or the names of declared classes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        return True
+    trimmed = pc.utf8_trim_whitespace(texts)
+    are_declared = {*words} >= {*pc.unique(trimmed).to_pylist()}
+    are_whole = pc.all(pc.match_substring_regex(trimmed, r"^\d+$")).as_py()
+    return are_declared or bool(are_whole and pc.any(pc.match_substring_regex(trimmed, NO_NUMBER)).as_py())
+
+
+def missing_without(words: Collection[str]) -> list[str]:
+    """Return the texts that stand for a missing value, unless they are declared as names of classes."""
+    return [text for text in MISSING if text not in words]
+
+
 def _csv(
-    path: Path, file: BinaryIO, dialect: Dialect, chosen: list[str], types: Mapping[str, Any] | None = None
+    path: Path,
+    file: BinaryIO,
+    dialect: Dialect,
+    chosen: list[str],
+    types: Mapping[str, Any] | None = None,
+    words: Collection[str] = (),
 ) -> Any:
     import pyarrow.csv as reader
 
@@ -154,7 +184,7 @@ def _csv(
         reader.ReadOptions(block_size=BLOCK, encoding=dialect.encoding),
         reader.ParseOptions(delimiter=dialect.between(path), newlines_in_values=True),
         reader.ConvertOptions(
-            null_values=MISSING,
+            null_values=missing_without(words),
             strings_can_be_null=True,
             decimal_point=dialect.decimal,
             include_columns=chosen or None,

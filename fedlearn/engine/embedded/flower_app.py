@@ -53,7 +53,7 @@ class AppResult:
     Parameters
     ----------
     arrays_sha256
-        SHA-256 of all arrays that nodes have sent, in order: equal for two runs of the same bytes.
+        SHA-256 of all arrays that nodes have sent, in order: equal for two runs of the same bytes; empty without any.
     failed
         How many messages were answered with an error.
     why_failed
@@ -119,12 +119,12 @@ class AppGrid(EmbeddedGrid):
         self._main = threading.get_ident()
         self._lock = threading.Lock()
         self._sent: Counter[int] = Counter()  # messages by node
-        self._arrays = hashlib.sha256()
+        self._arrays, self._has_arrays = hashlib.sha256(), False
 
     @property
     def arrays_sha256(self) -> str:
-        """The SHA-256 of all arrays that nodes have sent so far."""
-        return self._arrays.hexdigest()
+        """The SHA-256 of all arrays that nodes have sent so far; empty if they have sent none."""
+        return self._arrays.hexdigest() if self._has_arrays else ""
 
     def named(self, message: Message) -> Message:
         """Name a message by its node and the number of the node's messages before."""
@@ -158,5 +158,6 @@ class AppGrid(EmbeddedGrid):
             return
         for record in flower.records_of(reply.content, ArrayRecord):
             for name, array in record.items():
+                self._has_arrays = True
                 self._arrays.update(name.encode())
                 self._arrays.update(array.data)

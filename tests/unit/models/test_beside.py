@@ -137,6 +137,31 @@ def test_contents_are_put_back_in_place():
     assert module.buffer is buffer
 
 
+def with_effects(base):
+    """Return a class of containers each of whose methods fails, as a mapping that imports what it is asked for may."""
+
+    def fail(self, *_):
+        raise AssertionError("a method of the user's was called")
+
+    names = ("iter", "len", "getitem", "setitem", "delitem", "eq")
+    methods = {**{f"__{name}__": fail for name in names}, "keys": fail, "get": fail, "items": fail, "copy": fail}
+    return type("Lazy", (base,), {**methods, "__hash__": None})
+
+
+@pytest.mark.parametrize(
+    ("base", "put"), [(dict, dict.setdefault), (list, list.append), (set, set.add), (deque, deque.append)]
+)
+def test_containers_whose_methods_have_effects_are_read_by_pythons_own(base, put):
+    module = nn.Identity()
+    module.kept = with_effects(base)()
+    beside = Beside({"": module})
+    assert beside.changed() == []
+    put(module.kept, "a")
+    assert beside.changed()
+    beside.put_back()
+    assert beside.changed() == [] and not [*base.__iter__(module.kept)]
+
+
 def test_tensor_of_another_shape_is_put_back():
     module = Counting()
     beside = Beside({"": module})
