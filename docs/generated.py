@@ -53,7 +53,7 @@ def settings_page() -> Iterator[str]:
     """Yield the lines of the list of settings, a table for each of their tables."""
     yield "# Settings\n"
     yield "This page lists every setting with its flag, allowed values, default and meaning. Set one by its flag, by "
-    yield "`--set key=value`, or in a file for `--config`; `fedlearn settings WORD` searches them. Link to a setting "
+    yield "`--set key=value`, or in a file for `--config`; `fedlearn settings KEY` explains one. Link to a setting "
     yield "by its name: `settings.html#training.lr`."
     table = None
     by_name = flags()

@@ -28,7 +28,7 @@ def settings(
         ),
     ] = "",
 ) -> None:  # fmt: skip
-    """Say what can be set, without KEY as a file that --config reads.
+    """Print all settings as a TOML template, or explain one.
 
     KEY is a setting, a table of settings, or the last word of one: its meaning, default, range and flag are told.
     """
