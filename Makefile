@@ -31,6 +31,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.plain
 
 docs: .venv/installed-dev
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from fedlearn.commands.settings import allowed_of, flags
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.names import described
 
 FOLDER = Path(__file__).parent / "reference" / "generated"
+HOWTO = Path(__file__).parent / "howto" / "index.md"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -28,25 +30,43 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def _in_the_order_of_its_links(app: Sphinx, name: str, source: list[str]) -> None:
-    """Give the index of how-tos a table of contents of the pages that it links to, in its order."""
-    if name == "howto/index":
-        pages = re.findall(r"\]\((\w+)\.md\)", source[0])
-        source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])
+    """Give the first page a table of contents of the how-tos, by the groups of their index: the side bar shows it."""
+    if name == "index":
+        groups = (HOWTO.read_text(encoding="utf-8")).split("\n## ")[1:]
+        source[0] = source[0].replace("<!-- how-tos -->", "\n".join(map(_contents, groups)))
+
+
+def _contents(group: str) -> str:
+    pages = re.findall(r"^- \[(.*?)\]\((\w+)\.md\)", group, re.MULTILINE)
+    caption = group.partition("\n")[0]
+    lines = [
+        "```{toctree}",
+        ":hidden:",
+        f":caption: {caption}",
+        "",
+        *(f"{title} <howto/{page}>" for title, page in pages),
+    ]
+    return "\n".join([*lines, "```", ""])
 
 
 def settings_page() -> Iterator[str]:
     """Yield the lines of the list of settings, a table for each of their tables."""
     yield "# Settings\n"
-    yield "This page lists every setting with its default and meaning. Set one by `--set key=value`, by a flag, or in "
-    yield "a file for `--config`; `fedlearn settings` prints this list as such a file."
+    yield "This page lists every setting with its flag, allowed values, default and meaning. Set one by its flag, by "
+    yield "`--set key=value`, or in a file for `--config`; `fedlearn settings KEY` explains one. Link to a setting "
+    yield "by its name: `settings.html#training.lr`."
     table = None
+    by_name = flags()
     for name, value in to_flower(RunConfig()).items():
         section = name.rpartition(".")[0]
         if section != table:
             table = section
-            yield f"\n## {section or 'the run'}\n\n| key | default | meaning |\n|---|---|---|"
-        meaning = described(name)[0].replace("|", "\\|").replace("\n", " ")
-        yield f"| `{name}` | `{json.dumps(value)}` | {meaning} |"
+            yield f"\n## {section or 'the run'}\n\n| key | flag | allowed | default | meaning |\n|---|---|---|---|---|"
+        flag = f"`{by_name[name].name}`" if name in by_name else ""
+        meaning, allowed = (
+            text.replace("|", "\\|").replace("\n", " ") for text in (described(name)[0], allowed_of(name))
+        )
+        yield f'| <a id="{name}"></a>`{name}` | {flag} | {allowed} | `{json.dumps(value)}` | {meaning} |'
 
 
 def commands_page() -> Iterator[str]:

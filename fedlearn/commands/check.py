@@ -29,10 +29,10 @@ def check(
         str, typer.Option("--as", metavar="NAME", help="Which algorithm a class from outside is to be.")
     ] = "",
 ) -> None:
-    """Check that algorithms keep their laws: two nodes with quadratics, whose every round is known by formulas.
+    """Check an algorithm against a quadratic problem with a known solution.
 
-    A strategy or a learner walks through real runs of the inline engine; any other class by its own method walk. Of a
-    law that fails the line says what that usually means. Exit code 1 if one fails.
+    A strategy or a learner walks through real runs of the inline engine; any other class by its own method walk. For a
+    failed check, the likely cause is printed. Exit code 1 if one fails.
     """
     from fedlearn.algorithms.conformance.subjects import subject_of
     from fedlearn.algorithms.conformance.walks import WALKS

@@ -78,12 +78,12 @@ def client(
     least_peers: Annotated[
         int | None,
         typer.Option(metavar="N", min=3, envvar=f"{VARIABLE}LEAST_PEERS", rich_help_panel=NODE,
-                     help="So many of them must take part, with this one; else 3."),
+                     help="Minimum participants, including this client (default 3)."),
     ] = None,
     colluding_peers: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, envvar=f"{VARIABLE}COLLUDING_PEERS", rich_help_panel=NODE,
-                     help="A secure sum must stand so many of them telling the server all they know; else 0."),
+                     help="Colluding peers a secure sum must tolerate (default 0)."),
     ] = None,
     ledger: Annotated[
         Path | None,
@@ -143,7 +143,7 @@ def client(
     seeded_noise: Annotated[
         bool | None,
         typer.Option("--seeded-noise", envvar=f"{VARIABLE}SEEDED_NOISE", rich_help_panel=OWNER,
-                     help="Allow noise that protects no record."),
+                     help="Accept seeded noise, which gives no privacy."),
     ] = None,
     public_sizes: Annotated[
         bool | None,

@@ -20,9 +20,7 @@ def report(
     runs: Runs,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Where to write \\[default: report/ inside the run or sweep; here for several]."
-        ),
+        typer.Option(metavar="FOLDER", help="Output folder \\[default: RUN/report; current folder for several runs]."),
     ] = None,
     figures: Annotated[str, typer.Option(metavar="F,F", help="Formats of the figures: png, svg, pdf.")] = "png,svg",
     columns: Annotated[

@@ -22,7 +22,7 @@ def run(
         ),
     ] = None,
     clients: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Number of nodes.")] = 10,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Same seed, same bytes.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1,
     workers: Annotated[
         int, typer.Option(metavar="N", min=0, max=4096, help="Worker processes; 0 starts one for each core.")
     ] = 0,

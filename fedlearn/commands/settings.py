@@ -45,7 +45,7 @@ def settings(
                      autocompletion=assignments_like),
     ] = None,
 ) -> None:  # fmt: skip
-    """Say what can be set, without KEY as a file that --config reads.
+    """Print all settings as a TOML template, or explain one.
 
     KEY is a setting, a table of settings, or the last word of one: its meaning, default, range and flag are told.
     With --explain and the flags of simulate: where each value comes from that is not the default.
@@ -136,7 +136,7 @@ def _explain(name: str) -> None:
     in_file = f"{key} = {_written(default)}" + (f" below [{table}]" if table else "")
     facts = {
         "default": _written(default),
-        "allowed": _allowed(name),
+        "allowed": allowed_of(name),
         "flag": f"{flag.name} {flag.metavar}" if flag else "",
         "or": f"--set {name}=VALUE; in a file for --config: {in_file}",
     }
@@ -147,10 +147,10 @@ def _explain(name: str) -> None:
             print(textwrap.fill(value, width, initial_indent=f"  {fact:8} ", subsequent_indent=" " * 11))
 
 
-def _allowed(name: str) -> str:
+def allowed_of(name: str) -> str:
     """Return the type and the range of a setting, or its words.
 
-    >>> _allowed("training.lr"), _allowed("compression.keep_ratio"), _allowed("compression.send")
+    >>> allowed_of("training.lr"), allowed_of("compression.keep_ratio"), allowed_of("compression.send")
     ('a number above 0', 'a number above 0 to 1', 'weights or update')
     """
     names = names_of(name)

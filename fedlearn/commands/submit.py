@@ -32,7 +32,7 @@ def submit(
         list[Path] | None, typer.Option(metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated.")
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")] = None,
-    retries: Annotated[int, typer.Option(min=0, help="How often to go on after the server app has died.")] = 3,
+    retries: Annotated[int, typer.Option(min=0, help="How often to resume after the server app has died.")] = 3,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for all nodes before the run.")] = 120.0,
 ) -> None:
     """Run a federation on real clients over a network, and follow it; ends as the run ends.

@@ -34,7 +34,7 @@ class RunConfig(Settings):
         int, Field(ge=1, le=1_000_000), Flag("--clients", "N", Panel.ROUNDS), AlsoCalled({"num_clients", "nodes"})
     ] = Field(default=100, description="Number of nodes, each with its own partition of the training set.")
     seed: Annotated[int, Field(ge=0, lt=2**63), Flag("--seed", "N", Panel.ROUNDS, is_last=True)] = Field(
-        default=1, description="Same seed, same bytes."
+        default=1, description="Random seed: the same seed gives the same model on the same kind of machine."
     )
     out: Annotated[str, Flag("--out", "FOLDER", Panel.RUNNING, is_last=True), FreeToChange()] = Field(
         default="", description="Run folder; a new one under runs/ unless given."

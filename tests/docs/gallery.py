@@ -2,7 +2,6 @@
 
     python -m tests.docs.gallery            # all of them: some minutes
     python -m tests.docs.gallery ditto
-    python -m tests.docs.gallery README  # the figure of the call in README.md
 
 Each page is run as a test runs it, in an empty folder. The figure that it makes is copied into
 ``docs/gallery/figures``, and what its last python block prints becomes its last ``text`` block.
@@ -39,14 +38,6 @@ def remake(name: str) -> None:
     page.write_text(f"{before}```text\n{printed}```{after.partition('```')[2]}", encoding="utf-8")
 
 
-def remake_readme() -> None:
-    """Run the call of README.md, and put its curve where README.md shows it."""
-    with tempfile.TemporaryDirectory() as folder:
-        run(ROOT / "README.md", Path(folder), kinds=("python",))
-        (figure,) = Path(folder).glob("runs/*/report/figures/accuracy_by_round.svg")
-        shutil.copyfile(figure, ROOT / "docs" / "_static" / "first_run.svg")
-
-
 if __name__ == "__main__":
-    for each in sys.argv[1:] or (*FIGURES, "README"):
-        remake_readme() if each == "README" else remake(each)
+    for each in sys.argv[1:] or FIGURES:
+        remake(each)

@@ -183,10 +183,7 @@ class StopSettings(Settings):
         FreeToChange(),
     ] = Field(
         default=0,
-        description=(
-            "Stop after the first evaluated round that lies this many rounds or more behind the last improvement of "
-            "stop.metric; 0: never."
-        ),
+        description=("Stop if stop.metric has not improved for this many rounds; 0: off."),
     )
     least_improvement: Annotated[NonNegative, FreeToChange()] = Field(
         default=0.0, description="By how much stop.metric must get better for it to count as an improvement."
