@@ -39,7 +39,7 @@ def declare(
     draft["data"] = str(data.absolute()) if path.parent.resolve() != data.parent.resolve() else draft["data"]
     written = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding}
     plain = {"delimiter": "", "decimal": ".", "encoding": "utf-8"}
-    tables = {name: draft.pop(name) for name in ("bounds", "categories") if name in draft}
+    tables: dict[str, object] = {name: draft.pop(name) for name in ("bounds", "categories") if name in draft}
     said = {name: value for name, value in written.items() if value != plain[name]}
     path.write_text(DRAFT + tomli_w.dumps({**draft, **said, **tables}), encoding="utf-8")
     typer.echo(

@@ -54,7 +54,7 @@ def simulate(
     ] = None,
     accept_code: Annotated[
         bool,
-        typer.Option("--accept-code", help="With --resume: go on though own code was changed; the results say so.",
+        typer.Option("--accept-code", help="With --resume: continue although own code has changed; the results say so.",
                      rich_help_panel=RUNNING),
     ] = False,
     dashboard: Annotated[

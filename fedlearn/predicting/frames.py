@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.data.naming import plain_name
 from fedlearn.data.sources.as_arrays import columns_of
 from fedlearn.data.sources.column_values import FRAME, Columns, stripped
 from fedlearn.data.sources.columns import columns_of_frame
@@ -66,9 +67,9 @@ def columns_named(frame: Any, names: Sequence[str]) -> Columns:
     """
     import pyarrow as pa
 
-    found = [str(name).strip() for name in columns_of(frame)]
+    found = [plain_name(str(name)) for name in columns_of(frame)]
     Columns(ROWS, FRAME, None, str, tuple(found), {name: place for place, name in enumerate(found)}).check(names)
-    wanted = [original for original in columns_of(frame) if str(original).strip() in names]
+    wanted = [original for original in columns_of(frame) if plain_name(str(original)) in names]
     if not hasattr(frame, "iloc"):  # of polars and Arrow
         return columns_of_frame(frame.select(wanted), ROWS)
     try:

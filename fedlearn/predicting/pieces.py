@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedlearn.data.naming import plain_name
 from fedlearn.data.reading import check_unpacked, ending_of, one_line_of, opened, unpacked
 from fedlearn.data.sources.column_values import Columns
 from fedlearn.data.sources.table_files import ENDINGS, Dialect, names_in, place_of, unpacked_size
@@ -76,7 +77,7 @@ def _of_table(path: Path, preparation: Preparation, keep: Collection[str], rows:
     wanted = {*preparation.columns, *keep}
     named = Columns(str(path), ending_of(path), None, str, *_places(names_in(path, dialect)))
     named.check([*preparation.columns, *keep])
-    chosen = [name for name in names_in(path, dialect) if name.strip() in wanted]
+    chosen = [name for name in names_in(path, dialect) if plain_name(name) in wanted]
     start = 0
     for batch in _batches(path, dialect, chosen, rows):
         table = Columns.of(str(path), ending_of(path), batch, _place(path, dialect, start))
@@ -85,7 +86,7 @@ def _of_table(path: Path, preparation: Preparation, keep: Collection[str], rows:
 
 
 def _places(names: list[str]) -> tuple[tuple[str, ...], dict[str, int]]:
-    plain = tuple(name.strip() for name in names)
+    plain = tuple(map(plain_name, names))
     return plain, {name: place for place, name in enumerate(plain)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ class Columns:
     place: Callable[[int], str]
     names: tuple[str, ...]
     places: dict[str, int]
-    labels: Labels
+    labels: Labels = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, kind: str, table: Any, place: Callable[[int], str], labels: Labels | None = None) -> Columns:

@@ -66,7 +66,8 @@ def readable(
 
     So what one picture holds, or that it is broken, changes no other one: where records are private.
     """
-    arrays, read = [], []
+    arrays: list[NDArray[np.uint8]] = []
+    read = []
     for place, picture in enumerate(pictures):
         with suppress(UsageError):
             found = _pixels(picture, str(picture), size)
