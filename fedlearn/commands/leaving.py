@@ -18,7 +18,7 @@ from typing import Any
 
 from fedlearn.privacy.audit.planting import NOT_THERE
 from fedlearn.runs.log import Event
-from fedlearn.runs.names import CHECKPOINT, NODE_STATES
+from fedlearn.runs.names import CHECKPOINT, MANIFEST, NODE_STATES
 
 TIMES = frozenset({"time", "seconds", "cpu_seconds", "memory_bytes", "folder", "out"})
 TOOK_PART = frozenset({
@@ -26,7 +26,7 @@ TOOK_PART = frozenset({
     "bytes_down", "bytes_total", "bytes_protocol", "bits_up", "compression_ratio",
 })  # fmt: skip
 HASHES = frozenset({"sha256", "history_bytes", "history_sha256", "appended", "sizes", "files", "nodes_whole"})
-"""Entries of checkpoint.json about files that are compared themselves, and about the memories of nodes."""
+"""Entries of checkpoint.json and manifest.json on files that are compared themselves, and on the memories of nodes."""
 SECRET = re.compile(rf"{NODE_STATES.pattern}|tracebacks\.txt")  # memories of nodes, and their errors
 UNSAID = re.compile(rf"{NOT_THERE}|^node=\d+ partition=\d+ .* traceback in |^partition=\w+ nodes=\d+ empty=")
 """Lines about a node that is not there, and the one that a process logs when it deals the data for the first time."""
@@ -87,7 +87,7 @@ def _content(name: str, path: Path) -> object:
         return _events([json.loads(line) for line in raw.splitlines()])
     if kind == ".json":
         found = _shown(json.loads(raw))
-        return {k: v for k, v in found.items() if k not in HASHES} if name == CHECKPOINT else found
+        return {k: v for k, v in found.items() if k not in HASHES} if name in (CHECKPOINT, MANIFEST) else found
     return [line for line in raw.splitlines() if not line.startswith(b"out = ")] if kind == ".toml" else raw
 
 
