@@ -96,7 +96,7 @@ def _outwards(values: Sequence[float]) -> list[float]:
     """Return bounds with one digit, outside of all values: rounded, so that they need not be the records' own.
 
     >>> _outwards([17, 83]), _outwards([-0.3, 2.5]), _outwards([4])
-    ([0, 90], [-0.4, 3.0], [0, 5])
+    ([0, 90], [-1, 3], [0, 5])
     """
     low, high = (float(edge) for edge in (np.nanmin(values), np.nanmax(values)))
     unit = 10.0 ** math.floor(math.log10(max(abs(low), abs(high)) or 1.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -49,8 +50,13 @@ def _protected(config: RunConfig) -> Protected:
 
 
 def _is_private_guest(learner: str) -> bool:
-    """Return whether a learner from outside keeps all about records to itself but what a budget pays for."""
-    return ":" in learner and bool(getattr(load_reference(learner), "is_private", False))
+    """Return whether a learner from outside keeps all about records to itself but what a budget pays for.
+
+    The server of a network need not know a learner that its nodes have; it holds none of their records.
+    """
+    with suppress(ImportError, AttributeError, ValueError):
+        return ":" in learner and bool(getattr(load_reference(learner), "is_private", False))
+    return False
 
 
 def _asked_for(config: RunConfig) -> str:

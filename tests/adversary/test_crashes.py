@@ -63,11 +63,13 @@ def test_a_run_killed_at_a_file_operation_resumes_to_the_same_bytes():
     assert all(int(operations) > 200 for _, operations, *_ in rows)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_resume_that_forgets_what_nodes_keep_is_found():
     assert "model.safetensors is other" in output_of("-c", FORGETFUL).stdout
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_private_run_that_does_not_store_what_was_paid_is_found():
     said = output_of("-c", UNPAID).stdout

@@ -33,5 +33,6 @@ def test_a_spoiled_folder_resumes_to_the_right_bytes_or_in_one_line():
     assert ended.stdout.startswith(f"folders={FOLDERS} ") and ended.stdout.endswith("found=0\n")
 
 
+@pytest.mark.long
 def test_a_reader_that_compares_no_checksum_is_found():
     assert "is other" in output_of("-c", CARELESS).stdout
