@@ -9,6 +9,7 @@ FOLDERS = 6
 CARELESS = """
 import random, tempfile
 from pathlib import Path
+import pytest
 from fedlearn.runs import stored
 from tests.adversary import crashes, folders
 
