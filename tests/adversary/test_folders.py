@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 FOLDERS = 6
 CARELESS = """
 import random, tempfile
 from pathlib import Path
-import pytest
 from fedlearn.runs import stored
 from tests.adversary import crashes, folders
 
