@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedlearn.config.load import MOST_BYTES, SINGLE_OPTION, flattened, toml_value
+from fedlearn.config.load import SINGLE_OPTION, flattened, settings_bytes, toml_value
 from fedlearn.config.names import hint_at, setting_names
 from fedlearn.words.errors import UsageError, said
 
@@ -50,14 +50,7 @@ def layers_of_file(path: Path, *, within: tuple[Path, ...] = ()) -> list[Layer]:
 
 
 def _tree_of(path: Path) -> Mapping[str, Any]:
-    shown = said(path)
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--config {shown}: {said(getattr(error, 'strerror', None) or error)}") from None
-    if len(data) > MOST_BYTES:
-        raise UsageError(f"--config {shown}: it has more than {MOST_BYTES} bytes: name a file of settings")
+    data, shown = settings_bytes(path), said(path)
     kind, parse = PARSERS.get(path.suffix.lower(), ("TOML", tomllib.loads))
     try:
         tree = parse(data.decode("utf-8"))

@@ -103,6 +103,14 @@ def flat_from_file(path: Path) -> dict[str, Any]:
     UsageError
         If the file cannot be read, or holds no TOML.
     """
+    try:
+        return flat_from_toml(settings_bytes(path))
+    except ValueError as error:
+        raise UsageError(f"--config {said(path)}: {error}") from None
+
+
+def settings_bytes(path: Path) -> bytes:
+    """Return the content of a file of settings; raise UsageError if it cannot be read, or is too large to be one."""
     shown = said(path)
     try:
         with path.open("rb") as file:
@@ -111,10 +119,7 @@ def flat_from_file(path: Path) -> dict[str, Any]:
         raise UsageError(f"--config {shown}: {said(getattr(error, 'strerror', None) or error)}") from None
     if len(data) > MOST_BYTES:
         raise UsageError(f"--config {shown}: it has more than {MOST_BYTES} bytes: name a file of settings")
-    try:
-        return flat_from_toml(data)
-    except ValueError as error:
-        raise UsageError(f"--config {shown}: {error}") from None
+    return data
 
 
 def flat_from_toml(data: bytes) -> dict[str, Any]:
