@@ -44,7 +44,7 @@ def prepared(config: RunConfig) -> RunConfig:
     it differs.
     """
     objects.look_in(config.out)
-    config = _as_baseline(config)
+    config = _with_noise_of_a_simulation(_as_baseline(config))
     with checked():
         dataset = dataset_of(config)
         if dataset.made is not None and config.training.baseline == CENTRAL:
@@ -60,10 +60,7 @@ def prepared(config: RunConfig) -> RunConfig:
         _say_where_uneven(table.sizes())
     if dataset.notice:
         log.warning("%s", dataset.notice)
-    privacy = config.privacy
-    if privacy.noise == "auto" and _may_add_noise(config):
-        privacy = privacy.model_copy(update={"noise": "seeded"})
-    privacy = _declared(config, privacy, len(dataset.train), is_public=is_ours(config))
+    privacy = _declared(config, config.privacy, len(dataset.train), is_public=is_ours(config))
     found = with_found(config, dataset)
     if found.training.precision != "float32" and found.engine.device == "cpu" and not has_bfloat16():
         log.warning(SLOW, found.training.precision)
@@ -81,6 +78,13 @@ def _as_baseline(config: RunConfig) -> RunConfig:
             f"{config.model.name!r}",
         )  # fmt: skip
     return as_baseline(config)
+
+
+def _with_noise_of_a_simulation(config: RunConfig) -> RunConfig:
+    """Return the settings with seeded noise where they leave its source open; reading the data depends on it."""
+    if config.privacy.noise != "auto" or not _may_add_noise(config):
+        return config
+    return config.model_copy(update={"privacy": config.privacy.model_copy(update={"noise": "seeded"})})
 
 
 def _say_where_uneven(sizes: NDArray[Any]) -> None:

@@ -39,7 +39,7 @@ TAKE_ROWS_AS_THEY_ARE = ("linear", "mlp")
 def dataset_of(config: RunConfig) -> Dataset:
     """Return the run's data set; nothing that only the model needs is imported."""
     source = DataSource(_asked_for(config), config.data.dir, config.data.options)
-    return source.read(_protected(config), must_be_declared=config.privacy.noise == "secure")
+    return source.read(_protected(config), must_be_declared=config.privacy.noise != "seeded")
 
 
 def _protected(config: RunConfig) -> Protected:

@@ -18,6 +18,7 @@ from fedlearn.api.given import flat_settings
 from fedlearn.config import config_from
 from fedlearn.data import Dataset, Examples, from_arrays, from_frame
 from fedlearn.data.partitioning import partition_table
+from fedlearn.engine.prepare import prepared
 from fedlearn.models.loaded import dataset_of
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError
@@ -243,6 +244,13 @@ def test_records_that_nobody_has_declared_are_refused(door, tmp_path):
     given, why = SHUT[door]
     with pytest.raises(SettingError, match=why):
         seen(given(tmp_path))
+
+
+def test_a_network_whose_settings_leave_the_noise_open_has_secure_noise_and_counts_nothing(tmp_path):
+    flat = flat_settings({"data": str(npz(tmp_path / "t.npz", None))}, {**SECURE, "privacy.noise": "auto"})
+    with pytest.raises(SettingError, match="which nobody declared"):
+        dataset_of(config_from(flat))
+    assert prepared(config_from(flat)).privacy.noise == "seeded", "a simulation, which protects nobody"
 
 
 def test_seeded_noise_protects_nobody_and_may_count(tmp_path):
