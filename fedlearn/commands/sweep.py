@@ -177,6 +177,7 @@ def _table(results: list[Result]) -> Table:
                 continue
             words = f" ({counts_in(point.runs)})" if metric.is_privacy_loss else ""
             scores.append(number_spread(*point.over_seeds(metric.name)) + words)
-        upload = "-" if "baseline" in point.runs[0].summary else size(point.over_seeds("bytes_up").mean)
+        is_sent = all("baseline" not in run.summary and "bytes_up" in run.summary for run in point.runs)
+        upload = size(point.over_seeds("bytes_up").mean) if is_sent else "-"
         table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload)
     return table

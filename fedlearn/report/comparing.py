@@ -163,7 +163,7 @@ def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | 
         if metric is metrics.headline:
             yield column_of(metric, best=True), [best_value(run, metric) for run in runs]
     for name, title in (("bytes_up", "uploaded"), ("bytes_down", "downloaded")):
-        yield Column(name, title, size), [run.total(name) for run in runs]
+        yield Column(name, title, size), [_total(run, name) for run in runs]
     for column, measure in measured_in(runs):
         if column.name not in metrics.columns:
             yield column, [measure(run) for run in runs]
@@ -171,7 +171,12 @@ def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | 
         yield Column("compression_ratio", "smaller", ratio), [compression_ratio(run) for run in runs]
     yield Column("seconds", "time", seconds), [seconds_of(run) for run in runs]
     for name in ("failed", "refused", "late"):
-        yield Column(name, name, count), [run.total(name) for run in runs]
+        yield Column(name, name, count), [_total(run, name) for run in runs]
+
+
+def _total(run: StoredRun, name: str) -> float | None:
+    """Return the sum of a column over all rounds; None where it is secret, as who took part is."""
+    return None if run.log.hides else run.total(name)
 
 
 def verdicts(a: StoredRun, b: StoredRun) -> list[str]:

@@ -138,7 +138,7 @@ def _is_of_the_clock(column: str) -> bool:
 def _results_in(summary: Mapping[str, Any]) -> Row:
     """Return the results in a summary, in the order of the columns of runs.csv."""
     results = {name: value for name, value in summary.items() if name not in (*FIRST, *NOT_HERE)}
-    first, last = ({name: summary[name] for name in names} for names in (FIRST, LAST))
+    first, last = ({name: summary.get(name) for name in names} for names in (FIRST, LAST))
     return {**first, **results, **last}
 
 

@@ -1,8 +1,14 @@
-"""A run whose draw of nodes is secret: its summary, page and listeners tell nothing of who took part."""
+"""Test that summary, page, tables and listeners show no participation where the sampling of nodes is secret."""
 
+import csv
+import io
 import json
 
+import pytest
+
 import fedlearn
+from fedlearn.cli import main
+from fedlearn.report.comparing import write_comparison
 from fedlearn.report.stored import read_run
 
 TELLING = ("cohort", "reported", "bytes", "uploads", "bits_", "compression")
@@ -42,6 +48,28 @@ def test_nothing_that_is_shown_tells_who_took_part_where_the_draw_is_secret(tmp_
     assert "Who took part in which round is secret" in page and "uploaded</dt>" not in page
     tables = [path.read_text() for path in (run.folder / "report").rglob("*.csv")]
     assert tables and not [table for table in tables if "bytes_up" in table.partition("\n")[0] and "cohort" in table]
+
+
+def test_a_sweep_of_secret_draws_has_a_table_without_bytes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main([
+            "sweep", "--dataset", "digits", "--model", "linear", "--clients", "6", "--cohort", "3", "--rounds", "2",
+            "--private", "nodes", "--delta", "1e-5", "--set", "rounds.selector=poisson", "--set",
+            "privacy.noise=secure", "--vary", "privacy.epsilon=2,4", "--engine", "inline", "--out", "swept",
+        ])  # fmt: skip
+    assert not ended.value.code
+    for table in [path.read_text() for path in tmp_path.glob("swept/*.csv")]:
+        assert "cohort" not in table and ",reported," not in table
+    row = next(csv.DictReader(io.StringIO((tmp_path / "swept" / "runs.csv").read_text())))
+    assert (row["status"], row["bytes_up"]) == ("completed", "")
+
+
+def test_beside_a_run_that_hides_nothing_there_is_no_number_for_the_one_that_does(tmp_path):
+    folders = [run_of(tmp_path, noise)[0].folder for noise in ("secure", "seeded")]
+    page = write_comparison(*folders, tmp_path / "compared").read_text()
+    _, _, row = page.partition("<td>uploaded</td>")
+    assert row.startswith('<td class="num">-</td>') and " B</td>" not in row[:30]
 
 
 def test_a_draw_that_a_seed_gives_hides_nothing(tmp_path):
