@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -37,10 +38,8 @@ def declare(
     dialect.check()
     draft = draft_of(data, target=target, dialect=dialect)
     draft["data"] = str(data.absolute()) if path.parent.resolve() != data.parent.resolve() else draft["data"]
-    written = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding}
-    plain = {"delimiter": "", "decimal": ".", "encoding": "utf-8"}
     tables: dict[str, object] = {name: draft.pop(name) for name in ("bounds", "categories") if name in draft}
-    said = {name: value for name, value in written.items() if value != plain[name]}
+    said = {name: value for name, value in asdict(dialect).items() if value != getattr(Dialect(), name)}
     path.write_text(DRAFT + tomli_w.dumps({**draft, **said, **tables}), encoding="utf-8")
     typer.echo(
         f"{path}: a draft, read from the records: replace each value by what is publicly known, then use the file"

@@ -23,7 +23,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import nothing_held_out, records_are_private
-from fedlearn.data.folder import one_line
 from fedlearn.data.reading import ending_of, text_of
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.npz import from_npz
@@ -86,7 +85,7 @@ def _read(path: Path) -> _ArrayFile:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"][:1])
-        raise UsageError(f"{path}: {where}: {allowed_by(error) or one_line(error)}") from None
+        raise UsageError(f"{path}: {where}: {allowed_by(error)}") from None
 
 
 def _examples_of(path: Path, name: str, declared: _ArrayFile) -> Dataset:

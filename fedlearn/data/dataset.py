@@ -67,8 +67,8 @@ class Dataset:
         Whether the test examples are public; else they are as private as the training examples. None: they are public
         if the data set is one of `DATASETS`.
     counted : tuple of str, default=()
-        What nobody declared and was found by looking at the examples, as ``"classes"``, or `TEST_ROWS`, which a
-        permutation of all rows chose. A private run takes no data set with such facts (`fedlearn.data.private`).
+        Facts that a reader measured on the examples because they were not declared, such as ``"classes"``; `TEST_ROWS`
+        says that a permutation of all rows chose the test rows. Private runs refuse them (`fedlearn.data.private`).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Names: those of data sets and partitions that are places, and the form in which names are compared."""
+"""Tell paths from other names of data sets and partitions, and bring names into the form in which they are compared."""
 
 from __future__ import annotations
 

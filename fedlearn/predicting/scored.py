@@ -1,4 +1,4 @@
-"""A file of rows and the file of their predictions: as many rows, in the same order, piece by piece."""
+"""Write the predictions for a file of rows to another file, in pieces: as many rows, in the same order."""
 
 from __future__ import annotations
 
