@@ -50,6 +50,7 @@ def test_nothing_that_is_shown_tells_who_took_part_where_the_draw_is_secret(tmp_
     assert tables and not [table for table in tables if "bytes_up" in table.partition("\n")[0] and "cohort" in table]
 
 
+@pytest.mark.long
 def test_a_sweep_of_secret_draws_has_a_table_without_bytes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
