@@ -29,7 +29,7 @@ def own_code(texts: Iterable[str]) -> dict[str, str]:
     for reference in sorted({reference for text in texts for reference in REFERENCE.findall(text)}):
         if (path := _file_of(reference)) is not None:
             root = path.parents[0 if reference.endswith(".py") else _depth(reference, path)]
-            found |= dict.fromkeys(_with_imports(path, root, set()), root)
+            found |= dict.fromkeys(_with_imports(path, root), root)
     return {str(path.relative_to(root)): _sha256(path) for path, root in sorted(found.items())}
 
 
@@ -44,9 +44,13 @@ def _file_of(reference: str) -> Path | None:
     with suppress(ImportError, ValueError, AttributeError):
         spec = find_spec(reference)
         path = Path(spec.origin if spec is not None and spec.origin else "").resolve()
-        if path.suffix == ".py" and not any(path.is_relative_to(each) for each in NOT_OWN):
+        if path.suffix == ".py" and _is_own(path):
             return path
     return None
+
+
+def _is_own(path: Path) -> bool:
+    return not any(path.is_relative_to(each) for each in NOT_OWN)
 
 
 def _depth(module: str, path: Path) -> int:
@@ -54,15 +58,18 @@ def _depth(module: str, path: Path) -> int:
     return module.count(".") + (path.name == "__init__.py")
 
 
-def _with_imports(path: Path, root: Path, seen: set[Path]) -> set[Path]:
-    """Return a file and all files below `root` that it imports, and these in turn."""
-    seen.add(path)
-    with suppress(SyntaxError, ValueError, OSError):
-        for name in _imported(ast.parse(path.read_bytes()), path.relative_to(root).parts[:-1]):
-            for place in (root.joinpath(*name[:-1], f"{name[-1]}.py"), root.joinpath(*name, "__init__.py")):
-                if place.is_file() and place not in seen:
-                    _with_imports(place, root, seen)
-    return seen
+def _with_imports(path: Path, root: Path) -> set[Path]:
+    """Return a file and all own files below `root` that it imports, and these in turn."""
+    found, waiting = {path}, [path]
+    while waiting:
+        each = waiting.pop()
+        with suppress(SyntaxError, ValueError, OSError):
+            for name in set(_imported(ast.parse(each.read_bytes()), each.relative_to(root).parts[:-1])):
+                for place in (root.joinpath(*name[:-1], f"{name[-1]}.py"), root.joinpath(*name, "__init__.py")):
+                    if place not in found and place.is_file() and _is_own(place):
+                        found.add(place)
+                        waiting.append(place)
+    return found
 
 
 def _imported(tree: ast.AST, package: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

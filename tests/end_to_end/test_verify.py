@@ -154,6 +154,12 @@ def test_own_code_is_what_a_module_imports_beside_it_and_no_library(tmp_path, mo
     assert own_code([f"{package}/far.py:x"]).keys() == {"far.py"}
 
 
+def test_own_code_that_imports_fedlearn_beside_it_has_no_file_of_fedlearn():
+    found = own_code(["tests.oracles.algorithms.federation:load"])
+    assert "tests/oracles/algorithms/federation.py" in found
+    assert {name.partition("/")[0] for name in found} == {"tests"}
+
+
 @pytest.mark.slow
 def test_a_private_run_holds_no_hash_of_its_rows(tmp_path, capsys):
     pd.DataFrame({"a": np.arange(60) % 9.0, "y": np.arange(60) % 7.0}).to_csv(tmp_path / "own.csv", index=False)
