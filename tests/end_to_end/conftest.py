@@ -212,6 +212,7 @@ def command(tmp_path: Path) -> Iterator[Callable[..., Command]]:
             [sys.executable, "-m", "fedlearn.simulate", "--quiet", *where, *sets],
             cwd=ROOT, env={**os.environ, "PYTHONPATH": str(PLUGINS), **(env or {})},
             start_new_session=True, stderr=subprocess.PIPE, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # also where tests are run by nohup
         )  # fmt: skip
         started.append(Command(Run(folder), process))
         return started[-1]

@@ -6,14 +6,17 @@ That process may be started before the engine knows the model of the run, so the
 import json
 import os
 import shutil
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
+from multiprocessing import current_process, util
 from pathlib import Path
 
-from fedlearn.engine.embedded.forkserver import IMPORTS_PIPE
+from fedlearn.engine.embedded.forkserver import IMPORTS_PIPE, WORKER
 from fedlearn.engine.later import put_off
 from fedlearn.engine.processes import importing, without
+from fedlearn.words.stopping import SIGNALS
 
 DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")  # where one of them is, there may be a GPU
 
@@ -45,6 +48,13 @@ def has_driver() -> bool:
     return sys.platform != "linux" or any(Path(each).exists() for each in DRIVERS)
 
 
+def _hear_signals(_: object) -> None:
+    """Let signals end a process of the user's own `multiprocessing`; workers leave them to the engine."""
+    if current_process().name != WORKER:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *SIGNALS})
+
+
+util.register_after_fork(_hear_signals, _hear_signals)
 with importing():
     put_off()
     # What a worker and our client app need: here once, with its pages shared, and not in each worker.

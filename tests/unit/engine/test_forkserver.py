@@ -43,14 +43,17 @@ SPEC = ModelSpec("fedlearn.models.networks.linear:Linear", imports=({imports}))
 def begun(tmp_path):
     """Start Python processes that begin it, and then run some code."""
     with ExitStack() as around:
-        yield lambda code, *arguments: around.enter_context(
-            subprocess.Popen(
-                [sys.executable, "-c", BEGUN + code, *arguments],
-                stdout=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "TMPDIR": str(tmp_path)},
+
+        def begin(code, *arguments):
+            command = [sys.executable, "-c", BEGUN + code, *arguments]
+            environment = {**os.environ, "TMPDIR": str(tmp_path)}
+            process = around.enter_context(
+                subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
             )
-        )
+            around.callback(process.kill)  # before it is waited for: a test that has failed waits for nothing
+            return process
+
+        yield begin
 
 
 def gone(pid):
@@ -115,6 +118,25 @@ def test_workers_have_what_it_was_told_to_import(begun, tmp_path, function, impo
     engine = begun(TOLD.format(function=function), str(tmp_path))
     assert engine.communicate(timeout=3 * PATIENCE)[0].splitlines()[1:] == [str(imported), "False False"]
     assert engine.returncode == 0
+
+
+FOREIGN = """
+import multiprocessing
+sys.path.append(sys.argv[1])
+forkserver.start()
+if __name__ == "__main__":
+    process = multiprocessing.get_context("forkserver").Process(target=time.sleep, args=(60,))
+    process.start()
+    process.terminate()
+    process.join(20)
+    print(process.exitcode)
+    process.kill()
+"""
+
+
+def test_a_process_of_the_users_own_ends_by_a_signal(begun, tmp_path):
+    """Workers leave signals to the engine; a `Pool` of the user's waited for ever for its processes to end."""
+    assert begun(FOREIGN, str(tmp_path)).communicate(timeout=2 * PATIENCE)[0].splitlines()[1:] == ["-15"]
 
 
 WITHOUT = """
