@@ -15,6 +15,7 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``sums-not-masked`` | the owner lists peers: the node takes part in secure sums alone | yes |
 | ``sets-not-remembered`` | sums would be exact, and the node lists no peers or has no ledger | yes |
 | ``rows-chosen`` | sums would be exact, and a setting would choose or cut what a node adds | yes |
+| ``bins-not-declared`` | sums would be exact, in other bins than the owner has declared | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
 | ``data-not-allowed`` | the data lie outside of the node's data folder, or are not what the owner has declared | |
 | ``epsilon-too-large`` | a run may not spend so much | |
@@ -42,7 +43,7 @@ from typing import Any
 from flwr.app import MessageType
 
 from client.peers import colluders_of, lists_peers
-from client.sets import chooses_rows, may_sum_exactly, sums_exactly
+from client.sets import bins_of, chooses_rows, may_sum_exactly, sums_exactly
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
@@ -70,6 +71,7 @@ NO_MEMORY = "no-memory-folder"
 SUMS_NOT_MASKED = "sums-not-masked"
 SETS_NOT_REMEMBERED = "sets-not-remembered"
 ROWS_CHOSEN = "rows-chosen"
+BINS_NOT_DECLARED = "bins-not-declared"
 NOT_IN_THESE_HOURS = "not-in-these-hours"
 NOT_MEASURED = "private-model"
 NOT_ENOUGH = "not-enough-records"
@@ -135,6 +137,8 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return MODEL_NOT_ALLOWED
     if config.training.learner not in ("", DP_SGD) or config.client.mods or names_code(config):
         return CODE_NOT_ALLOWED
+    if sums_exactly(config) and bins_of(config) != policy.bins:
+        return BINS_NOT_DECLARED
     may_be_private = is_known_as_private or name not in MODELS
     if may_be_private:
         is_coded_down = config.compression.downlink != NO_CODEC

@@ -25,6 +25,7 @@ only if v is the only honest node in it, and there are c + 2 nodes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -35,6 +36,7 @@ from client.peers import first_keys_of, lists_peers
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.config import RunConfig
+from fedlearn.config.policy import Policy
 from fedlearn.config.tables.reports import GateSettings
 from fedlearn.models import model_spec
 from fedlearn.runs.ledgers import LedgerFile
@@ -58,6 +60,11 @@ def chooses_rows(config: RunConfig) -> bool:
     """
     data, gate = config.data, config.gate
     return bool(data.node_test_share or data.options) or gate.max_examples != GateSettings().max_examples
+
+
+def bins_of(config: RunConfig) -> object:
+    """Return the number of bins that a run of exact statistics asks for."""
+    return json.loads(config.model.options or "{}").get("bins", Policy.model_fields["bins"].default)
 
 
 def may_sum_exactly(visit: Visit) -> bool:

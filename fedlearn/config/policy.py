@@ -40,6 +40,8 @@ class Policy(Settings):
     """Hours of the day in which the node works, by its own clock, as ``"20:00-06:00"``; always unless given."""
     declared: Annotated[str, Field(pattern=r"^(.+\.toml)?$")] = ""
     """File that declares the owner's table, in the node's data folder. With --own-data no server names another one."""
+    bins: Annotated[int, Field(ge=1, le=1000)] = 20
+    """Bins of each numeric column in exact statistics. By several grids a server would find single values."""
     models: tuple[str, ...] = ()
     """Names of the models that may be trained; all private models of fedlearn unless given."""
 

@@ -28,6 +28,10 @@ REFUSALS = {
         "the server sends another app than the one that is installed on the node",
         "install the same version of fedlearn on both",
     ),
+    "bins-not-declared": Refusal(
+        "sums would be exact, in other bins than the owner has declared: by several grids single values are found",
+        "leave out model.options.bins, or ask the owner (--bins)",
+    ),
     "code-not-allowed": Refusal(
         "a setting or the message names code that is in none of fedlearn's tables, or a codec with a private model",
         "use names that fedlearn settings lists, and no codec with a private model",

@@ -391,6 +391,12 @@ ROWS = {
 }
 
 
+def test_no_server_reads_single_values_by_several_grids_of_an_exact_sum(hospital):
+    sums = [Attempt(of_table(**{"model__options": {"bins": bins}}), hospital).outcome() for bins in (20, 21, 1000)]
+    assert not isinstance(sums[0], str)
+    assert sums[1:] == ["bins-not-declared"] * 2
+
+
 NAMED = [{"data__dataset": "t.csv"}, {"data__options": {"target": "age"}}, {"data__dir": "/"}]
 
 

@@ -132,6 +132,20 @@ def test_a_setting_that_chooses_or_cuts_rows_is_refused_for_exact_sums_alone(tmp
     assert "rows-chosen" in REFUSALS
 
 
+@pytest.mark.parametrize(
+    ("bins", "declared", "said"),
+    [(None, None, ""), (20, None, ""), (21, None, "bins-not-declared"), (None, 8, "bins-not-declared"), (8, 8, "")],
+)
+def test_exact_statistics_have_the_bins_that_the_owner_declared(tmp_path, bins, declared, said):
+    about = {"peers": "peers", "largest-epsilon": 1.0, "models": "statistics"} | (
+        {"bins": declared} if declared else {}
+    )
+    visit = visit_of(tmp_path, model="statistics", **about)
+    options = {"options": {"bins": bins}} if bins else {}
+    visit.config = RunConfig(model={"name": "statistics", **options}, secure={"sums": "masked"})
+    assert policy.refused(visit) == said
+
+
 def test_a_node_without_a_folder_for_its_memory_takes_part_in_no_secure_sum(tmp_path):
     assert policy.refused(visit_of(tmp_path, model="mlp", peers="peers", ledger=None)) == ""
     assert (
