@@ -1,7 +1,8 @@
 """Who took part in a run whose draw of nodes is secret: what tells it stays in events.jsonl, metrics.csv and nodes.csv.
 
 Poisson sampling amplifies only while nobody but the server knows who took part. The number of nodes in a round, their
-bytes and their failures tell of single nodes, so the summary, the page and the listeners of such a run have none.
+bytes and their failures tell of single nodes, so the summary, the page and the listeners of such a run have none, and
+do not say why it has failed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from fedlearn.words.cohort import Fate
 
 COUNTS = ("ready", "cohort", "attempts", "attempt", "uploads", *Fate)
 OF_BYTES = ("bytes_", "bits_", "compression_ratio")
+WITHHELD = "it stands in events.jsonl, as it may tell who took part"
 OF_A_RUN = ("started", "committed", "stopped", "ended")  # events that are of no single node
 
 
@@ -35,5 +37,10 @@ def is_public(name: str) -> bool:
 
 
 def without_participation(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row, an event or a summary without what tells who took part."""
-    return {name: value for name, value in row.items() if is_public(name)}
+    """Return a row, an event or a summary without what tells who took part.
+
+    >>> without_participation({"status": "failed", "reason": "3 of 5 reported", "cohort": 5})
+    {'status': 'failed', 'reason': 'it stands in events.jsonl, as it may tell who took part'}
+    """
+    reason = {"reason": WITHHELD} if row.get("status") == "failed" else {}
+    return {name: value for name, value in row.items() if is_public(name)} | reason

@@ -10,6 +10,9 @@ import fedlearn
 from fedlearn.cli import main
 from fedlearn.report.comparing import write_comparison
 from fedlearn.report.stored import read_run
+from fedlearn.runs.participation import WITHHELD
+from fedlearn.words.errors import RunFailed
+from server.schedules.attempts import Attempts
 
 TELLING = ("cohort", "reported", "bytes", "uploads", "bits_", "compression")
 
@@ -25,9 +28,9 @@ class Heard:
         pass
 
 
-def run_of(tmp_path, noise):
+def run_of(tmp_path, noise, **more):
     heard = Heard()
-    settings = {"rounds.selector": "poisson", "privacy.noise": noise}
+    settings = {"rounds.selector": "poisson", "privacy.noise": noise, **more}
     run = fedlearn.run(
         6, data="digits", model="linear", private="nodes", epsilon=4.0, delta=1e-5, rounds=3, cohort=3, engine="inline",
         seed=3, progress=False, out=str(tmp_path / noise), settings=settings, log=[heard],
@@ -48,6 +51,18 @@ def test_nothing_that_is_shown_tells_who_took_part_where_the_draw_is_secret(tmp_
     assert "Who took part in which round is secret" in page and "uploaded</dt>" not in page
     tables = [path.read_text() for path in (run.folder / "report").rglob("*.csv")]
     assert tables and not [table for table in tables if "bytes_up" in table.partition("\n")[0] and "cohort" in table]
+
+
+def test_a_run_that_has_failed_does_not_say_why_where_the_draw_is_secret(tmp_path, monkeypatch):
+    def fails(*_):
+        raise RunFailed("3 of 5 nodes reported")
+
+    monkeypatch.setattr(Attempts, "run", fails)
+    with pytest.raises(RunFailed, match="3 of 5"):
+        run_of(tmp_path, "secure")
+    shown = json.loads((tmp_path / "secure" / "summary.json").read_text())
+    assert (shown["status"], shown["reason"]) == ("failed", WITHHELD)
+    assert "3 of 5" in (tmp_path / "secure" / "events.jsonl").read_text()
 
 
 @pytest.mark.long
