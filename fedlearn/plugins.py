@@ -310,6 +310,8 @@ CLIENT_AUDITS = "client.learners.audits.both:both"
 """What audits the learner of `--private records`, as it is and with planted mistakes."""
 CLIENT_FITS = "client.learners.audits.fits:fits"
 """What audits the coins and the noise that it draws in many fits."""
+CLIENT_DOORS = "client.audits.doors:doors"
+"""What audits the way of its examples, from the file to the node."""
 CLIENT_CANARIES = "client.learners.audits.canaries:audited"
 """What audits one training of it by canaries."""
 NODE_AUDITS = {

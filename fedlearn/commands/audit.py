@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedlearn.plugging.registry import load_reference
-from fedlearn.plugins import CLIENT_AUDITS, CLIENT_CANARIES, CLIENT_FITS
+from fedlearn.plugins import CLIENT_AUDITS, CLIENT_CANARIES, CLIENT_DOORS, CLIENT_FITS
 from fedlearn.words.errors import RunFailed, UsageError
 
 
@@ -124,7 +124,7 @@ def _of_networks(seeds: int) -> list[str]:
         wrong += [] if each.is_as_expected else [f"{each.name}: {each.exact}; {each.seen}"]
         exact, seen = f"{each.exact.largest:.4f} of the claim", f"{each.seen.measured:.2f} of {each.seen.claimed:g}"
         table.add_row(each.name, _red(exact, each.exact.is_refuted), _red(seen, each.seen.is_refuted))
-    for name, is_sound, loss in load_reference(CLIENT_FITS)():
+    for name, is_sound, loss in (*load_reference(CLIENT_FITS)(), *load_reference(CLIENT_DOORS)()):
         wrong += [] if loss.is_refuted is not is_sound else [f"{name}: {loss}"]
         table.add_row(name, _red(str(loss), loss.is_refuted), "")
     Console(highlight=False).print(table)
