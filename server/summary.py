@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from fedlearn.config.baselines import NONE
 from fedlearn.data.base import DataSpec
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import statistics_of
+from fedlearn.plugging.registry import load_reference
+from fedlearn.plugins import LR_SCHEDULES
 from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
@@ -179,19 +182,23 @@ def _of_nodes(run: ServerRun) -> dict[str, object]:
 
 
 def learning_rate(config: RunConfig) -> str:
-    """Return the learning rate, with how it falls from round to round; empty of models that take no steps.
+    """Return the learning rate, with how it changes from round to round; empty of models that take no steps.
 
     >>> learning_rate(RunConfig())
     '0.05, falling (lr_schedule = inverse, lr_decay = 0.1)'
     """
-    training = config.training
+    training, total = config.training, config.rounds.total
     if not model_spec(config.model.name).trains_in_steps:
         return ""
     if training.lr_schedule == "constant" or (training.lr_schedule == "inverse" and not training.lr_decay):
         return f"{training.lr:g}"
+    way = ""
+    with suppress(Exception):  # a schedule of the user's own may be known to nodes alone
+        schedule = load_reference(LR_SCHEDULES.get(training.lr_schedule, training.lr_schedule))
+        first, last = (schedule(training, number, total) for number in (1, total))
+        way = "falling " if last < first else "rising " if last > first else ""
     decay = f", lr_decay = {training.lr_decay:g}" if training.lr_schedule == "inverse" else ""
-    falls = "falling " if training.lr_schedule in ("inverse", "cosine") else ""
-    return f"{training.lr:g}, {falls}(lr_schedule = {training.lr_schedule}{decay})"
+    return f"{training.lr:g}, {way}(lr_schedule = {training.lr_schedule}{decay})"
 
 
 def noise_notice(run: ServerRun) -> str:

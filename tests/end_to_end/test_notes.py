@@ -12,10 +12,12 @@ from torch import nn
 
 import fedlearn
 from fedlearn.commands.shared import result_table
+from fedlearn.config import config_from
 from fedlearn.data import from_arrays
 from fedlearn.runs.classes import read_classes
 from fedlearn.runs.log import EventTail
 from fedlearn.words.errors import UsageError
+from server.summary import learning_rate
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(100, 4)).astype(np.float32)
@@ -64,6 +66,22 @@ def test_result_says_how_the_rate_falls(tmp_path):
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(result_table(run.summary, run.folder))
     assert "0.1, falling (lr_schedule = inverse, lr_decay = 0.1)" in console.export_text()
+
+
+def warm(training, round_number, rounds):
+    """A schedule that rises."""
+    return training.lr * round_number / rounds
+
+
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [
+        (f"{__name__}:warm", "0.05, rising (lr_schedule = "), ("cosine", "0.05, falling (lr_schedule = cosine)"),
+        ("constant", "0.05"), ("of_nodes_alone:warm", "0.05, (lr_schedule = of_nodes_alone:warm)"),
+    ],
+)  # fmt: skip
+def test_a_rate_is_said_to_change_as_its_schedule_does(schedule, said):
+    assert learning_rate(config_from({"training.lr_schedule": schedule})).startswith(said)
 
 
 @pytest.mark.parametrize("settings", [{}, {"evaluation.where": "nodes"}, {"evaluation.nodes": 4}])
