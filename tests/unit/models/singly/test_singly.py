@@ -152,7 +152,9 @@ class Numbers(nn.Module):
         return torch.stack([self.last(each * (1.0 if float(each.sum()) > 0 else 2.0)) * self.scale for each in x])
 
 
-@pytest.mark.parametrize(("module", "way"), [(Shared, ByTransform), (Twice, ByTransform), (Own, ByTransform), (Numbers, OneByOne)])
+@pytest.mark.parametrize(
+    ("module", "way"), [(Shared, ByTransform), (Twice, ByTransform), (Own, ByTransform), (Numbers, OneByOne)]
+)
 def test_what_no_rule_holds_for_is_computed_in_a_slower_way(module: type, way: type) -> None:
     torch.manual_seed(1)
     model = model_of(module())
