@@ -77,9 +77,7 @@ class Level:
         if not (self.is_complete or (2 <= self.neighbors < self.nodes and self.neighbors % 2 == 0)):
             raise UsageError(f"neighbors = {self.neighbors}: must be even, or all {self.nodes - 1} other nodes")
         if not self.neighbors < 2 * self.threshold <= 2 * self.neighbors:
-            raise UsageError(
-                f"threshold = {self.threshold}: of {self.neighbors} neighbors more than half must help"
-            )
+            raise UsageError(f"threshold = {self.threshold}: of {self.neighbors} neighbors more than half must help")
         if self.is_complete and 2 * self.threshold <= self.neighbors + self.colluders:
             raise UsageError(
                 f"threshold = {self.threshold}: of {self.neighbors} neighbors with {self.colluders} colluders "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from urllib.request import proxy_bypass_environment
+import urllib.request
 
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 THIS_MACHINE = "localhost,127.0.0.1,::1"
@@ -20,6 +20,6 @@ def remark(address: str) -> str:
     """Return a sentence that names the proxy variables through which an address is reached; empty for none."""
     host = address.rpartition(":")[0].strip("[]")
     names = [name for name, value in sorted(os.environ.items()) if name.lower() in VARIABLES and value]
-    if not names or proxy_bypass_environment(host):
+    if not names or urllib.request.proxy_bypass(host):
         return ""
     return f"{address} is reached through the proxy of {', '.join(names)}: NO_PROXY={host} would go past it"
