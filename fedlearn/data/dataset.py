@@ -58,6 +58,8 @@ class Dataset:
         How the examples are made, if they are made only when they are asked for.
     feature_names, target_names : tuple of str, default=()
         Names of the columns of a table, and of several targets, in their order; empty if they have no names.
+    hides : bool, default=False
+        Whether tokens have a mask: -1 - t stands for a token t that is hidden.
     schema : TableSchema, optional
         Schema of a declared table; None for any other data set.
     owner_notices : tuple of str, default=()
@@ -101,6 +103,7 @@ class Dataset:
     test_is_public: bool | None = None
     counted: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()
+    hides: bool = False
 
     def __post_init__(self) -> None:
         """Check that the classes are those of the schema, if there is one."""
@@ -188,6 +191,7 @@ class Dataset:
             class_names=self.class_names,
             feature_names=self.feature_names,
             target_names=self.target_names,
+            hides=self.hides,
         )
 
 
