@@ -74,11 +74,12 @@ def commands_page() -> Iterator[str]:
     yield "# Commands\n"
     yield "This page shows the help of every command.\n"
     from fedlearn.cli import app
+    from fedlearn.commands.brief import Brief
 
-    names = [info.name or info.callback.__name__ for info in app.registered_commands if info.callback]
-    for name in names:
+    commands = [(info.name or info.callback.__name__, info.cls) for info in app.registered_commands if info.callback]
+    for name, kind in commands:
         shown = subprocess.run(
-            [sys.executable, "-m", "fedlearn", name, "--help"],
+            [sys.executable, "-m", "fedlearn", name, "--help-all" if kind is Brief else "--help"],
             env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
             capture_output=True, text=True, check=True,
         )  # fmt: skip

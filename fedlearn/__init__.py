@@ -1,6 +1,7 @@
 """fedlearn: federated learning in rounds of selection, configuration and reporting, on Flower.
 
-`run` makes a run, `load` opens one, `session` keeps the workers from run to run. What is imported for them is imported
+`run` makes a run, `load` opens one, `runs` lists them, `compare` tells two apart, `session` keeps the workers from run
+to run. What is imported for them is imported
 when they are first used.
 """
 
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from fedlearn.plugging.own_packages import BELOW_FEDLEARN
 
 if TYPE_CHECKING:
-    from fedlearn.api import Run, load, run, session
+    from fedlearn.api import Run, compare, load, run, session
 
 __version__ = "0.1.0"
-__all__ = ["Run", "load", "run", "session"]
+__all__ = ["Run", "compare", "load", "run", "runs", "session"]
 
 sys.meta_path.insert(0, BELOW_FEDLEARN)
 
@@ -30,3 +31,9 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("_") and find_spec(f"fedlearn.{name}") is not None:
         return import_module(f"fedlearn.{name}")
     raise AttributeError(f"module 'fedlearn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return what users call, and the packages that they import from."""
+    packages = ["attacks", "compression", "data", "devices", "models", "privacy", "private_trees", "secure"]
+    return sorted([*__all__, *packages])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -13,9 +14,11 @@ import click
 import typer
 
 from fedlearn.commands.audit import audit
+from fedlearn.commands.brief import Brief
 from fedlearn.commands.check import check
 from fedlearn.commands.client import client
 from fedlearn.commands.declare import declare
+from fedlearn.commands.doctor import doctor
 from fedlearn.commands.keys import keys
 from fedlearn.commands.last_words import as_json, asks_for_json
 from fedlearn.commands.ledger import ledger
@@ -42,9 +45,9 @@ from fedlearn.words.stopping import interrupted_code
 TYPER_INTERRUPTED = 130  # what typer returns for a stop outside of our own handlers
 LONGEST_LINE = 2000  # letters of an error
 
-DOCUMENTATION = "Documentation: docs/index.md of the repository. A setting: fedlearn settings KEY."
+DOCUMENTATION = "A setting: fedlearn settings WORD. This machine: fedlearn doctor. Documentation: docs/index.md."
 
-app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True, epilog=DOCUMENTATION)
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=DOCUMENTATION)
 
 
 def _print_version(asked: bool) -> None:
@@ -53,39 +56,33 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def fedlearn(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Federated learning in rounds of selection, configuration and reporting."""
+    """Federated learning for PyTorch: simulate clients on this machine, or run the same over a network."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
-app.command(epilog=EXAMPLES)(simulate)
-app.command(epilog=SWEEPS)(sweep)
-app.command(epilog=PLANS)(plan)
-for _command in (
-    runs,
-    predict,
-    report,
-    verify,
-    compare,
-    dashboard,
-    new,
-    run,
-    settings,
-    stop,
-    submit,
-    server,
-    client,
-    declare,
-    keys,
-    check,
-    audit,
-    ledger,
-):
-    app.command()(_command)
+RUN, LOOK, NETWORK, PRIVACY, DEVELOP = "Run", "Look at runs", "Over a network", "Privacy", "Develop"
+_GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
+    RUN: (simulate, sweep, plan, run, stop, settings),
+    LOOK: (runs, report, dashboard, compare, predict, verify),
+    NETWORK: (server, client, submit, keys),
+    PRIVACY: (declare, ledger, audit),
+    DEVELOP: (new, check, doctor),
+}
+_EPILOGS: dict[Callable[..., None], str] = {simulate: EXAMPLES, sweep: SWEEPS, plan: PLANS}
+_OF_MANY_FLAGS = {simulate, sweep, plan, settings, client}
+
+for _group, _commands in _GROUPS.items():
+    for _command in _commands:
+        _kind = Brief if _command in _OF_MANY_FLAGS else None
+        app.command(cls=_kind, epilog=_EPILOGS.get(_command), rich_help_panel=_group)(_command)
 
 
 def with_default_port(arguments: list[str]) -> list[str]:

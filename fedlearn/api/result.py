@@ -20,6 +20,7 @@ from fedlearn.words.state import State
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
     from torch import nn
 
     from fedlearn.data.base import DataSpec, Examples
@@ -158,6 +159,28 @@ class Run(Predicts):
         page, _ = write_report([self.folder], Path(out) if out is not None else None, figures=figures, columns=columns)
         return page
 
+    def plot(self, metric: str = "") -> Figure:
+        """Return the curve of a metric by round as a figure of matplotlib, which a notebook shows.
+
+        Parameters
+        ----------
+        metric : str, default=""
+            A column of `history`, such as ``"loss"``; unless given, the metric that the run is judged by.
+
+        Raises
+        ------
+        UsageError
+            If the run has no curve of this metric.
+
+        Examples
+        --------
+        >>> run.plot("loss").savefig("loss.pdf")  # doctest: +SKIP
+        """
+        from fedlearn.api.drawn import chart_of
+        from fedlearn.report.charts.plots import figure_of
+
+        return figure_of(chart_of(self.folder, metric))
+
     def stop(self) -> None:
         """Stop the run, which another thread or process makes: it ends within moments, and `resume` goes on with it.
 
@@ -219,7 +242,9 @@ class Run(Predicts):
         return scored_like(self.spec, brought(found, name="other data"))
 
     def __repr__(self) -> str:
-        return f"<Run {self.folder}>"
+        from fedlearn.api.drawn import in_one_line
+
+        return f"<Run {self.folder}: {in_one_line(self.folder)}>"
 
     def _repr_html_(self) -> str:
         from fedlearn.api.drawn import run_as_html

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from fedlearn.commands.brief import first_words
 from fedlearn.commands.completing import assignments_like, settings_like
 from fedlearn.commands.flags import with_flags
 from fedlearn.config import RunConfig, flat_from_assignments, to_flower
@@ -28,7 +30,7 @@ def settings(
     key: Annotated[
         str,
         typer.Argument(
-            metavar="[KEY]", help="A setting, a table of settings, or the last word of one; all unless given.",
+            metavar="[WORD]", help="A setting, a table of settings, the last word of one, or any word of its meaning.",
             autocompletion=settings_like, show_default=False,
         ),
     ] = "",
@@ -45,9 +47,10 @@ def settings(
                      autocompletion=assignments_like),
     ] = None,
 ) -> None:  # fmt: skip
-    """Print all settings as a TOML template, or explain one.
+    """Print all settings as a TOML template, explain one, or search them.
 
-    KEY is a setting, a table of settings, or the last word of one: its meaning, default, range and flag are told.
+    WORD is a setting, a table of settings, or the last word of one: its meaning, default, range and flag are told.
+    Any other word is looked for in names and meanings.
     With --explain and the flags of simulate: where each value comes from that is not the default.
     """
     given = given | flat_from_assignments(set_ or [])
@@ -62,11 +65,17 @@ def settings(
     if not key:
         _list(setting_names())
         return
-    names = _named(key.strip())
-    if len(names) == 1:
-        _explain(names[0])
-    else:
+    word = key.strip()
+    if (names := _found(word)) is None:
+        names = _searched(word)
+        print("\n".join(f"{name}  {first_words(described(name)[0])}" for name in names))
+        return
+    if len(names) > 1:
         _list(names)
+        return
+    _explain(names[0])
+    if others := [name for name in _mentioning(word) if name not in names] if word not in setting_names() else []:
+        print(textwrap.fill(", ".join(others), _width(), initial_indent="  see also ", subsequent_indent=" " * 11))
 
 
 def _explain_sources(names: list[str], configs: list[Path], given: dict[str, Any]) -> None:
@@ -101,15 +110,29 @@ def json_schema() -> dict[str, Any]:
 
 
 def _named(key: str) -> list[str]:
-    """Return the settings that a key names: one, those of a table, or those that end in it."""
+    """Return the settings that a key names, or raise UsageError with the one that was meant."""
+    if (found := _found(key)) is not None:
+        return found
+    raise UsageError(f"{said(key)}: there is no such setting{hint_at(key) or '; fedlearn settings lists them'}")
+
+
+def _searched(word: str) -> list[str]:
+    """Return the settings whose name or meaning has a word in it, or raise UsageError."""
+    return _mentioning(word) or _named(word)
+
+
+def _mentioning(word: str) -> list[str]:
+    pattern = re.compile(rf"(?<![a-z]){re.escape(word)}", re.IGNORECASE)
+    in_names = [name for name in setting_names() if pattern.search(name.replace("_", " ").replace(".", " "))]
+    return [*in_names, *(n for n in setting_names() if n not in in_names and pattern.search(described(n)[0]))]
+
+
+def _found(key: str) -> list[str] | None:
+    """Return the settings that a key names: one, those of a table, or those that end in it; None if none does."""
     names = setting_names()
     key = {flag.name.removeprefix("--"): setting for setting, flag in flags().items()}.get(key, key)
     found = [key] if key in names else [name for name in names if name.startswith(f"{key}.")]
-    found = found or [name for name in names if name.rpartition(".")[2] == key]
-    if not found:
-        hint = hint_at(key) or "; fedlearn settings lists them"
-        raise UsageError(f"{said(key)}: there is no such setting{hint}")
-    return found
+    return found or [name for name in names if name.rpartition(".")[2] == key] or None
 
 
 def _list(names: list[str]) -> None:
@@ -140,11 +163,15 @@ def _explain(name: str) -> None:
         "flag": f"{flag.name} {flag.metavar}" if flag else "",
         "or": f"--set {name}=VALUE; in a file for --config: {in_file}",
     }
-    width = max(min(Console().width, 100), NARROWEST)
+    width = _width()
     print(f"{name}\n{textwrap.fill(text, width, initial_indent='  ', subsequent_indent='  ')}\n")
     for fact, value in facts.items():
         if value:
             print(textwrap.fill(value, width, initial_indent=f"  {fact:8} ", subsequent_indent=" " * 11))
+
+
+def _width() -> int:
+    return max(min(Console().width, 100), NARROWEST)
 
 
 def allowed_of(name: str) -> str:

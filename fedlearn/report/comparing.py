@@ -41,6 +41,17 @@ MEASURED_TIME = "_seconds"  # the end of names of columns that differ between an
 NAMES = ("A", "B")
 
 
+def stored_runs(first: Path, second: Path) -> list[StoredRun]:
+    """Return the runs in two folders.
+
+    Raises
+    ------
+    UsageError
+        If one of the folders does not exist or holds no run.
+    """
+    return [_read(path) for path in (first, second)]
+
+
 def compared(first: Path, second: Path) -> RenderableType:
     """Return the differences between two runs, to be printed.
 
@@ -49,7 +60,7 @@ def compared(first: Path, second: Path) -> RenderableType:
     UsageError
         If one of the folders does not exist or holds no run.
     """
-    runs = [_read(path) for path in (first, second)]
+    runs = stored_runs(first, second)
     parts: list[RenderableType] = [
         Text(printable(f"{name}  {run.folder}")) for name, run in zip(NAMES, runs, strict=True)
     ]
@@ -67,7 +78,7 @@ def write_comparison(first: Path, second: Path, out: Path) -> Path:
     UsageError
         If one of the folders does not exist or holds no run, or the page cannot be written.
     """
-    runs = [_read(path) for path in (first, second)]
+    runs = stored_runs(first, second)
     check_path(out, "--html")
     if out.is_dir():
         raise UsageError(f"--html {out}: it is a folder: name a file")

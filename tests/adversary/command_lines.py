@@ -54,6 +54,7 @@ _HARMLESS = """
     .x:y ..:z :  a: :b os: os:path. no_such_module_at_all:thing json:no_such_attribute a:b:c fedlearn:__doc__
 """
 FOREIGN = _HARMLESS.split()
+HELPS = ("--help", "--help-all")
 TEXTS = (
     "", " ", "x", "None", "nan", "inf", "-inf", "1e400", "-1", "0", "1", "1.5", "1e-320", "1_000", "٣", "true", "null",
     "9" * 5000, "-" + "9" * 4400, "0x" + "f" * 9000, "[]", "{}", "[1, 2]", '{a = "b"}', "[" * 3000,
@@ -153,7 +154,7 @@ class Lines:
     def simulate(self) -> list[str]:
         """Return a line of the main command: a few settings by flag, --set or file."""
         line = ["simulate"]
-        flags = [(name, takes) for name, takes in self.options["simulate"] if name not in ("--help", "--log")]
+        flags = [(name, takes) for name, takes in self.options["simulate"] if name not in (*HELPS, "--log")]
         for _ in range(self.rng.choice([1, 1, 1, 2, 3])):
             kind = self.rng.random()
             if kind < 0.55:
@@ -173,7 +174,7 @@ class Lines:
         command = self.rng.choice([name for name in self.commands if name != "simulate"])
         line = [command]
         for name, takes in self.options[command]:
-            if self.rng.random() < 0.4 and name != "--help":
+            if self.rng.random() < 0.4 and name not in HELPS:
                 line += [name, self.value()] if takes else [name]
         for _ in range(self.rng.choice([0, 1, 1, 2, 3])):
             line.append(self.value())

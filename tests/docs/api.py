@@ -39,7 +39,7 @@ API = {
     "runs": Page(
         "Runs",
         "This page documents the call that makes a run, and the object that a run is.",
-        _of("fedlearn", "run load Run session"),
+        [*_of("fedlearn", "run load compare Run session"), "fedlearn.api:runs"],
     ),
     "data": Page(
         "Data",

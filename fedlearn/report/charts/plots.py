@@ -16,6 +16,7 @@ from fedlearn.report.numbers import MeanSd, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PALETTE = ("#2a78d6", "#eb6834", "#1a9e6e", "#d99a00", "#d4679a", "#0b7a1c", "#5546b8", "#d63a39")
 DASHES = ("-", "--", ":")
@@ -24,6 +25,7 @@ LAYERS = {
     "reported": "#2a78d6", "failed": "#d63a39", "refused": "#5546b8", "late": "#d99a00",
     "value": "#2a78d6", "after": "#1a9e6e",
 }  # fmt: skip
+SIZE = (5.4, 3.4)  # of a chart, in inches
 STYLE: Any = {  # matplotlib's type names every key
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e5e3",
     "axes.axisbelow": True, "axes.titlelocation": "left", "axes.titlesize": 10, "lines.linewidth": 1.6,
@@ -79,9 +81,24 @@ def drawn(
 
 def save(chart: Chart, folder: Path, name: str = "", *, formats: Sequence[str] = USUAL) -> None:
     """Write a chart as files of some `FORMATS`."""
-    with drawn(folder, name or chart.key, size=(5.4, 3.4), layout=None, formats=formats) as (axes,):
+    with drawn(folder, name or chart.key, size=SIZE, layout=None, formats=formats) as (axes,):
         axes.set(title=chart.title, ylabel=chart.y_title)
         _draw(chart, axes)
+
+
+def figure_of(chart: Chart) -> Figure:
+    """Return a chart as a figure of matplotlib."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=SIZE)
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        axes.set(title=chart.title, ylabel=chart.y_title)
+        _draw(chart, axes)
+    return figure
 
 
 def add_line(axes: Axes, line: Line, **style: Any) -> None:

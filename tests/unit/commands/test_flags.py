@@ -65,7 +65,7 @@ def test_flags_have_names_of_their_own():
 def test_help_lists_every_flag_with_the_default_of_its_setting(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "900")
     with pytest.raises(SystemExit):
-        main(["simulate", "--help"])
+        main(["simulate", "--help-all"])
     lines = capsys.readouterr().out.splitlines()
     defaults = to_flower(RunConfig())
     for setting, flag in FLAGS.items():
