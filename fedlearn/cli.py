@@ -20,6 +20,7 @@ from fedlearn.commands.keys import keys
 from fedlearn.commands.last_words import as_json, asks_for_json
 from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
+from fedlearn.commands.partitions import partitions
 from fedlearn.commands.plan import EXAMPLES as PLANS
 from fedlearn.commands.plan import plan
 from fedlearn.commands.predict import predict
@@ -66,6 +67,7 @@ app.command(epilog=EXAMPLES)(simulate)
 app.command(epilog=SWEEPS)(sweep)
 app.command(epilog=PLANS)(plan)
 for _command in (
+    partitions,
     runs,
     predict,
     report,

@@ -292,6 +292,10 @@ TABLES = {
 
 SERVER_APP = "server.app:app"
 """The ServerApp that every engine runs, by the name that pyproject.toml gives to Flower."""
+SERVER_BY_HAND = "server.by_hand:RoundsByHand"
+"""What makes the steps of a round when they are asked for, of an opened run."""
+SERVER_OPENED = "server.app:opened"
+"""What opens a run, all of it checked, and writes its results in the end."""
 CLIENT_APP = "client.app:app"
 """The ClientApp that every engine runs."""
 CLIENT_MANY = "client.app:handle_many"

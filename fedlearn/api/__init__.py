@@ -1,7 +1,9 @@
 """The functions for Python users: make a run, open one that was made before, keep workers from run to run."""
 
 from fedlearn.api.result import Run, load
+from fedlearn.api.rounds import by_hand
 from fedlearn.api.running import run
+from fedlearn.api.shown import partitions
 from fedlearn.engine.session import session
 
-__all__ = ["Run", "load", "run", "session"]
+__all__ = ["Run", "by_hand", "load", "partitions", "run", "session"]

@@ -42,6 +42,11 @@ def dataset_of(config: RunConfig) -> Dataset:
     return source.read(_protected(config), must_be_declared=config.privacy.noise != "seeded")
 
 
+def protects_each_record(config: RunConfig) -> bool:
+    """Return whether nodes publish nothing of a record but what a budget pays for."""
+    return _protected(config) is Protected.RECORDS
+
+
 def _protected(config: RunConfig) -> Protected:
     is_private = model_spec(config.model.name).is_private or _is_private_guest(config.training.learner)
     if is_private or config.protects_records:

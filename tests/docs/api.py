@@ -39,7 +39,13 @@ API = {
     "runs": Page(
         "Runs",
         "This page documents the call that makes a run, and the object that a run is.",
-        _of("fedlearn", "run load Run session"),
+        (
+            *_of("fedlearn", "run load Run session partitions"),
+            "fedlearn.report.partitions:Partitions",
+            "fedlearn:by_hand",
+            "fedlearn.api.rounds:ByHand",
+            "server.by_hand:ClientUpdate",
+        ),
     ),
     "data": Page(
         "Data",
