@@ -40,6 +40,7 @@ DATA_READERS = {
     "hub:": "fedlearn.data.sources.libraries:from_hf",
     "folder": "fedlearn.data.sources.image_folder:from_folder",
     "folder of .json": "fedlearn.data.sources.leaf:from_leaf",
+    "folder of .npz": "fedlearn.data.sources.pfllib:from_pfllib",
     ".csv": "fedlearn.data.sources.columns:from_table",
     ".tsv": "fedlearn.data.sources.columns:from_table",
     ".parquet": "fedlearn.data.sources.columns:from_table",

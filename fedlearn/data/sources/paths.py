@@ -62,5 +62,7 @@ def _kind_of(path: Path) -> str:
     """Return the kind of a folder or file, by which `plugins.DATA_READERS` has its reader."""
     if not path.is_dir():
         return ending_of(path)
+    if next((path / "train").glob("*.npz"), None):
+        return "folder of .npz"
     is_leaf = any(next(part.glob("*.json"), None) for part in (path, path / "train"))
     return "folder of .json" if is_leaf else "folder"
