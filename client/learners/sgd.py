@@ -68,7 +68,7 @@ class SGD(Learner):
         self.model = model
         self.training = config.training
         self.rounds = config.rounds.total
-        self.augment = augmentation_for(model.spec.shape) if config.data.augment else None
+        self.augment = augmentation_for(config.data.augment, model.spec) if config.data.augment else None
         self._optimizer = Optimizer(self.training, optimizer_options)
         self._stack: Stack | None = None
         self._network = networks_for(model.device)[0]

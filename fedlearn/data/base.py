@@ -165,6 +165,9 @@ class DataSpec:
         Names of the columns of a table, if they have names.
     target_names : tuple of str, default=()
         Names of several targets, if they have names.
+    transform : str, default=""
+        Function of one example that is called before every use (``data.transform``); all other facts are of examples as
+        they are before.
 
     Examples
     --------
@@ -188,6 +191,7 @@ class DataSpec:
     class_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()
+    transform: str = ""
 
     @property
     def is_image(self) -> bool:

@@ -113,11 +113,16 @@ def _found_device(config: RunConfig) -> str:
     return str(device_of(name))
 
 
+def spec_of(config: RunConfig, dataset: Dataset) -> DataSpec:
+    """Return the public facts of the run's data, with the function that changes each example."""
+    return replace(dataset.spec, transform=config.data.transform) if config.data.transform else dataset.spec
+
+
 @per_run
 def loaded(config: RunConfig) -> tuple[Dataset, Model]:
     """Return the run's data set and model."""
     dataset = dataset_of(config)
-    model = load_model(config.model.name, dataset.spec, config.model.options, config.model.loss)
+    model = load_model(config.model.name, spec_of(config, dataset), config.model.options, config.model.loss)
     for name in ("send", "personal"):
         if (given := getattr(config.training, name)) and not hasattr(model, "parts"):
             why = f"model {config.model.name!r} is no torch module, whose layers could be named: leave it out"
@@ -195,7 +200,7 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     return Traits(
         model.update_kind,
         model.metrics,
-        dataset.spec,
+        spec_of(config, dataset),
         sums,
         fingerprint_of(config, dataset),
         is_private,
