@@ -41,6 +41,7 @@ DATA_READERS = {
     "folder": "fedlearn.data.sources.image_folder:from_folder",
     "folder of .json": "fedlearn.data.sources.leaf:from_leaf",
     "folder of .npz": "fedlearn.data.sources.pfllib:from_pfllib",
+    "windows": "fedlearn.data.sources.windows:from_windows",
     ".csv": "fedlearn.data.sources.columns:from_table",
     ".tsv": "fedlearn.data.sources.columns:from_table",
     ".parquet": "fedlearn.data.sources.columns:from_table",

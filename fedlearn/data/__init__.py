@@ -16,6 +16,7 @@ from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.leaf import from_leaf
 from fedlearn.data.sources.libraries import from_hf, from_torch
 from fedlearn.data.sources.pfllib import from_pfllib
+from fedlearn.data.sources.windows import from_windows
 
 __all__ = [
     "DATASETS",
@@ -33,6 +34,7 @@ __all__ = [
     "from_pfllib",
     "from_table",
     "from_torch",
+    "from_windows",
     "load_dataset",
     "partition_table",
 ]

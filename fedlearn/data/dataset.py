@@ -10,6 +10,7 @@ from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.data.packing import PARTS, Places, examples_at, places_of
 
 TEST_ROWS = "test rows"  # in `Dataset.counted`
+WINDOWS = "windows"  # likewise: a row of the table is in several examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class Dataset:
         if the data set is one of `DATASETS`.
     counted : tuple of str, default=()
         Facts that a reader measured on the examples because they were not declared, such as ``"classes"``; `TEST_ROWS`
-        says that a permutation of all rows chose the test rows. Private runs refuse them (`fedlearn.data.private`).
+        says that a permutation of all rows chose the test rows, `WINDOWS` that a row is in several examples. Private
+        runs refuse them (`fedlearn.data.private`).
 
     Raises
     ------
