@@ -30,10 +30,9 @@ def augmentation_for(given: bool | str, spec: DataSpec) -> Callable[[NDArray[Any
     """
     if isinstance(given, str):
         return _own(given, spec)
-    if len(spec.shape) != 3:
-        raise SettingError(
-            "data.augment", True, f"flips and crops images, and an example has shape {spec.shape}: leave it out"
-        )
+    if len(spec.shape) != 3 or spec.mixed:
+        found = "examples have several sizes" if spec.mixed else f"an example has shape {spec.shape}"
+        raise SettingError("data.augment", True, f"flips and crops images of one size, and {found}: leave it out")
     return _flipped_and_cropped
 
 
@@ -52,12 +51,12 @@ def _own(reference: str, spec: DataSpec) -> Callable[[NDArray[Any]], Any]:
             for example, seed in zip(examples_of(spec, batch), seeds, strict=True):
                 seed_globals(seed)
                 changed.append(function(example))
-        if spec.transform:
+        if spec.is_made_by_functions:
             return changed  # may still have several shapes
         if any(each.shape != example.shape or each.dtype != example.dtype for each in changed):
             found = f"an example {example.dtype} of shape {tuple(example.shape)} becomes another: keep shape and kind"
             raise SettingError(AUGMENT, reference, f"{found}, or name what makes them alike in data.transform")
-        return as_batch(changed)
+        return as_batch(torch.stack(changed))
 
     with restored_globals():
         augmented(made_up_examples(spec, 2, np.random.Generator(np.random.Philox(1))))

@@ -243,6 +243,8 @@ class SGD(Learner):
 
     def reads_by_row(self) -> bool:
         """Return whether the inputs of an example depend on it alone: several nodes can then be read at once."""
+        if self.model.spec.collate:
+            return False
         return self.augment is None and type(self).batch is SGD.batch and type(self)._inputs is SGD._inputs
 
     def changes_alike(self, tasks: Sequence[LocalTask]) -> bool:

@@ -67,6 +67,8 @@ class Dataset:
     test_is_public : bool, optional
         Whether the test examples are public; else they are as private as the training examples. None: they are public
         if the data set is one of `DATASETS`.
+    mixed : bool, default=False
+        Whether examples have several sizes (`fedlearn.data.from_mixed`).
     counted : tuple of str, default=()
         Facts that a reader measured on the examples because they were not declared, such as ``"classes"``; `TEST_ROWS`
         says that a permutation of all rows chose the test rows, `WINDOWS` that a row is in several examples. Private
@@ -103,6 +105,7 @@ class Dataset:
     test_is_public: bool | None = None
     counted: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()
+    mixed: bool = False
 
     def __post_init__(self) -> None:
         """Check that the classes are those of the schema, if there is one."""
@@ -190,6 +193,7 @@ class Dataset:
             class_names=self.class_names,
             feature_names=self.feature_names,
             target_names=self.target_names,
+            mixed=self.mixed,
         )
 
 

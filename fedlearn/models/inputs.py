@@ -45,7 +45,7 @@ def inputs_of(spec: DataSpec, device: torch.device = CPU) -> Inputs:
     >>> inputs_of(DataSpec("text", (3,), "int32", classes=5, vocabulary=5))(np.array([[1, 2, 4]], np.int32))
     tensor([[1, 2, 4]])
     """
-    if spec.transform:
+    if spec.is_made_by_functions:
         from fedlearn.models.transforming import Transformed
 
         return Transformed(spec, partial(inputs_of, device=device))

@@ -114,8 +114,18 @@ def _found_device(config: RunConfig) -> str:
 
 
 def spec_of(config: RunConfig, dataset: Dataset) -> DataSpec:
-    """Return the public facts of the run's data, with the function that changes each example."""
-    return replace(dataset.spec, transform=config.data.transform) if config.data.transform else dataset.spec
+    """Return the public facts of the run's data, with the functions that make inputs of its examples.
+
+    Raises
+    ------
+    SettingError
+        If one of them sees several records, each of which is protected.
+    """
+    transform, collate = config.data.transform, config.data.collate
+    if collate and protects_each_record(config):
+        why = "it gets several records at once, and one must change no other: name a data.transform that sizes each"
+        raise SettingError("data.collate", collate, why)
+    return replace(dataset.spec, transform=transform, collate=collate) if transform or collate else dataset.spec
 
 
 @per_run

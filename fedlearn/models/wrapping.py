@@ -66,8 +66,8 @@ def as_model(given: object, spec: DataSpec, options: Mapping[str, Any], referenc
 
 
 def _as_transformed(spec: DataSpec) -> DataSpec:
-    """Return the facts of examples as a module gets them, after ``data.transform``."""
-    return inputs_of(spec).spec if spec.transform else spec  # type: ignore[attr-defined]
+    """Return the facts of examples as a module gets them, after ``data.transform`` and ``data.collate``."""
+    return inputs_of(spec).spec if spec.is_made_by_functions else spec  # type: ignore[attr-defined]
 
 
 def _builder(given: object, spec: DataSpec, options: Mapping[str, Any], reference: str) -> Callable[[], object]:

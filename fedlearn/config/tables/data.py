@@ -79,6 +79,13 @@ class DataSettings(Settings):
             "measuring and predicting; a transform of torchvision, as Resize or Normalize. It draws no random numbers."
         ),
     )
+    collate: Annotated[str, ReadBy.TORCH] = Field(
+        default="",
+        description=(
+            "module:name of a function of a list of examples, as tensors of any sizes, that returns the batch that a "
+            "module gets; after transform. For data of several sizes (from_mixed)."
+        ),
+    )
     augment: Annotated[SwitchOrName, ReadBy.TORCH] = Field(
         default=False,
         description=(
