@@ -15,8 +15,9 @@ from fedlearn.words.cohort import At, Fate, Member
 from fedlearn.words.errors import SettingError, UsageError
 from fedlearn.words.metric import Measured
 from fedlearn.words.state import Array, Entries, Layout, State, layout_of
-from server.attempt import Collected, Reporting, Selection
+from server.attempt import Collected, Configuration, Reporting, Selection
 from server.committing import committed_or_not
+from server.confusions import Confusions
 from server.phases.configuration import configure
 from server.phases.evaluation import evaluate
 from server.phases.lying import side_by_side, with_lies
@@ -82,6 +83,7 @@ class RoundsByHand:
     def _begin(self) -> None:
         """Forget the steps of an attempt."""
         self._selection: Selection | None = None
+        self._configuration: Configuration | None = None
         self._updates: dict[int, ClientUpdate] = {}
 
     def select(self) -> Selection:
@@ -103,21 +105,27 @@ class RoundsByHand:
         members = {member.partition_id: member for member in selection.cohort}
         if strangers := sorted({*clients} - {*members}):
             raise UsageError(f"client {strangers[0]}: it is not in the cohort of this round, {sorted(members)}")
-        if not self._updates:
-            self._configuration = configure(self.server, selection.cohort, self.at, anchors=selection.anchors)
-            self._plan = fold_plan(self.server, self.at, cohort=len(self._configuration.members))
-        self._updates |= {client: self._trained(client) for client in clients if client not in self._updates}
+        configuration = self._configured(selection)
+        for client in clients:
+            if client not in self._updates:
+                self._updates[client] = self._trained(configuration, client)
         return [self._updates[client] for client in clients]
 
-    def _trained(self, client: int) -> ClientUpdate:
-        configuration, exchange = self._configuration, self.server.exchange
+    def _configured(self, selection: Selection) -> Configuration:
+        """Return the messages to the cohort, which the strategy writes once in an attempt."""
+        if self._configuration is None:
+            self._configuration = configure(self.server, selection.cohort, self.at, anchors=selection.anchors)
+            self._plan = fold_plan(self.server, self.at, cohort=len(self._configuration.members))
+        return self._configuration
+
+    def _trained(self, configuration: Configuration, client: int) -> ClientUpdate:
         both = zip(configuration.messages, configuration.members, strict=True)
         found = [(message, member) for message, member in both if member.partition_id == client]
         if not found:
             raise UsageError(f"client {client}: the strategy sends it nothing in this round")
         message, member = found[0]
         sent = message.content.copy()
-        pending = exchange.send([message], [member], book="")
+        pending = self.server.exchange.send([message], [member], book="")
         ((_, reply, _),) = pending.arrivals()
         verdict = Fold(side_by_side(self.server, self._plan)).gate.check(reply, member, sent)
         return self._shown(member, verdict)
@@ -137,8 +145,10 @@ class RoundsByHand:
             raise UsageError(f"client {stale.client}: an update of {of}; {now} is under way: train it in that")
         if not updates:
             raise UsageError("there are no updates: train clients of the cohort first")
-        reporting = self._reporting({update.client: update.verdict for update in updates})
-        collected = Collected(self.select().ready, reporting, 0.0, 0.0)
+        selection = self.select()
+        verdicts = {update.client: update.verdict for update in updates}
+        reporting = self._reporting(self._configured(selection), verdicts)
+        collected = Collected(selection.ready, reporting, 0.0, 0.0)
         failed = committed_or_not(self.server, collected, self.at)
         self._begin()
         if failed is not None:
@@ -147,12 +157,12 @@ class RoundsByHand:
         self.at, self._last = At(self.at.round_number + 1, 1), reporting
         return self.server.state
 
-    def _reporting(self, verdicts: dict[int, Verdict]) -> Reporting:
+    def _reporting(self, configuration: Configuration, verdicts: dict[int, Verdict]) -> Reporting:
         """Return the reports of the round, added up; a client whose update is left out is late."""
         server, at = self.server, self.at
-        intake = Intake(self._configuration.members, Fold(side_by_side(server, self._plan)), server)
+        intake = Intake(configuration.members, Fold(side_by_side(server, self._plan)), server)
         server.keep_paid()
-        for member in self._configuration.members:
+        for member in configuration.members:
             if (verdict := verdicts.get(member.partition_id)) is not None:
                 intake.write(verdict.report)
                 intake.tree.place(member.position, verdict)
@@ -169,7 +179,12 @@ class RoundsByHand:
             raise SettingError("evaluation.where", where, "no state can be measured here: take 'server'")
         names = [metric.name for metric in server.model_metrics.evaluated]
         last = self._last or Reporting((), (), {})
-        return evaluate(server, state, last, names, round_number=self.at.round_number - 1)
+        counted, booked = server.confusions, server.exchange.take_traffic()  # what rounds count is theirs alone
+        server.confusions = Confusions()
+        try:
+            return evaluate(server, state, last, names, round_number=self.at.round_number - 1)
+        finally:
+            server.confusions, server.exchange.traffic = counted, booked
 
 
 def _array(entries: Entries, layout: Layout, name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -69,7 +69,7 @@ class ByHand:
         with self._at_work() as rounds:
             return [member.partition_id for member in rounds.select().cohort]
 
-    def train(self, clients: int | Sequence[int]) -> Any:
+    def train(self, clients: int | Iterable[int]) -> Any:
         """Return what clients of this round make of the global model on their own examples.
 
         Parameters
@@ -83,8 +83,9 @@ class ByHand:
             With ``client``, ``examples``, ``metrics``, ``arrays`` (its weights or their change), ``bytes``.
         """
         with self._at_work() as rounds:
-            updates = rounds.train([clients] if isinstance(clients, int) else list(clients))
-            return updates[0] if isinstance(clients, int) else updates
+            several = list(clients) if isinstance(clients, Iterable) else None
+            updates = rounds.train([clients] if several is None else several)
+            return updates[0] if several is None else updates
 
     def aggregate(self, updates: Sequence[Any]) -> State:
         """Return the new global model, which the strategy makes of updates, and end the round.

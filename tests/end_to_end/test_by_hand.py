@@ -19,6 +19,8 @@ def by_hand(folder, **settings):
 def test_rounds_by_hand_have_the_bytes_and_the_history_of_a_run(tmp_path):
     codec = {"compression": "drop", "keep_ratio": 0.5, "strategy": "fedadam"}
     hand = by_hand(tmp_path, **codec)
+    hand.train(hand.select()[0])
+    usual = fedlearn.run(**SMALL, **codec, engine="inline", progress=False, out=str(tmp_path / "run"))
     for number in (1, 2):
         cohort = hand.select()
         assert (hand.round_number, cohort) == (number, hand.select())
@@ -28,11 +30,13 @@ def test_rounds_by_hand_have_the_bytes_and_the_history_of_a_run(tmp_path):
         assert [update.client for update in updates] == cohort
         state = hand.aggregate(updates)
         scores = hand.evaluate()
+    assert hand.evaluate({name: 0 * array for name, array in state.items()})["accuracy"] != scores["accuracy"]
     run = hand.finish()
-    usual = fedlearn.run(**SMALL, **codec, engine="inline", progress=False, out=str(tmp_path / "run"))
     assert (run.sha256, run.summary["status"]) == (usual.sha256, "completed")
     assert all(np.array_equal(state[name], array) for name, array in usual.state.items())
     assert scores["accuracy"] == usual.summary["accuracy"]
+    confusions = [(each.folder / "classes.json").read_bytes() for each in (run, usual)]
+    assert confusions[0] == confusions[1]
     rows, others = (each.history.drop(columns=list(NOT_OF_THE_MODEL)) for each in (run, usual))
     assert rows.equals(others)
     with pytest.raises(UsageError, match="these rounds are finished"):
