@@ -27,6 +27,7 @@ def turned(example):
 SETTINGS = {"data.transform": SMALLER, "data.augment": turned}
 
 
+@pytest.mark.long
 def test_predictions_are_of_transformed_rows_and_nothing_is_augmented(tmp_path):
     run = fedlearn.run(**RUN, settings=SETTINGS, engine="inline", out=str(tmp_path / "run"))
     test = load_dataset("digits", "").test
