@@ -1,7 +1,7 @@
 """fedlearn: federated learning in rounds of selection, configuration and reporting, on Flower.
 
 `run` makes a run, `load` opens one, `runs` lists them, `compare` tells two apart, `session` keeps the workers from run
-to run. What is imported for them is imported
+to run; `partitions` shows which client has which examples, `by_hand` makes rounds step by step. What is imported for them is imported
 when they are first used.
 """
 
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from fedlearn.plugging.own_packages import BELOW_FEDLEARN
 
 if TYPE_CHECKING:
-    from fedlearn.api import Run, compare, load, run, session
+    from fedlearn.api import Run, by_hand, compare, load, partitions, run, session
 
 __version__ = "0.1.0"
-__all__ = ["Run", "compare", "load", "run", "runs", "session"]
+__all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session"]
 
 sys.meta_path.insert(0, BELOW_FEDLEARN)
 

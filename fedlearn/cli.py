@@ -23,6 +23,7 @@ from fedlearn.commands.keys import keys
 from fedlearn.commands.last_words import as_json, asks_for_json
 from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
+from fedlearn.commands.partitions import partitions
 from fedlearn.commands.plan import EXAMPLES as PLANS
 from fedlearn.commands.plan import plan
 from fedlearn.commands.predict import predict
@@ -71,7 +72,7 @@ def fedlearn(
 RUN, LOOK, NETWORK, PRIVACY, DEVELOP = "Run", "Look at runs", "Over a network", "Privacy", "Develop"
 _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     RUN: (simulate, sweep, plan, run, stop, settings),
-    LOOK: (runs, report, dashboard, compare, predict, verify),
+    LOOK: (partitions, runs, report, dashboard, compare, predict, verify),
     NETWORK: (server, client, submit, keys),
     PRIVACY: (declare, ledger, audit),
     DEVELOP: (new, check, doctor),

@@ -40,6 +40,8 @@ DATA_READERS = {
     "hub:": "fedlearn.data.sources.libraries:from_hf",
     "folder": "fedlearn.data.sources.image_folder:from_folder",
     "folder of .json": "fedlearn.data.sources.leaf:from_leaf",
+    "folder of .npz": "fedlearn.data.sources.pfllib:from_pfllib",
+    "windows": "fedlearn.data.sources.windows:from_windows",
     ".csv": "fedlearn.data.sources.columns:from_table",
     ".tsv": "fedlearn.data.sources.columns:from_table",
     ".parquet": "fedlearn.data.sources.columns:from_table",
@@ -292,6 +294,10 @@ TABLES = {
 
 SERVER_APP = "server.app:app"
 """The ServerApp that every engine runs, by the name that pyproject.toml gives to Flower."""
+SERVER_BY_HAND = "server.by_hand:RoundsByHand"
+"""What makes the steps of a round when they are asked for, of an opened run."""
+SERVER_OPENED = "server.app:opened"
+"""What opens a run, all of it checked, and writes its results in the end."""
 CLIENT_APP = "client.app:app"
 """The ClientApp that every engine runs."""
 CLIENT_MANY = "client.app:handle_many"

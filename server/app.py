@@ -64,6 +64,13 @@ CHANGES_CONCERNING = "fedlearn.models.arithmetic:concerning"  # by its name, as 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the rounds of a new run, or those that are left of the one in the run folder."""
+    with opened(grid, context) as (run, schedule), stoppable(run.store.folder, seconds_in(run.config.stop.time_limit)):
+        schedule.run()
+
+
+@contextmanager
+def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]:
+    """Yield a new or resumed run, all of it checked, with its schedule; write its results after the block."""
     config, exchange = _reached(grid, context)
     folder = RunFolder(Path(config.out) if config.out else new_folder())
     selector = load_selector(config)
@@ -90,8 +97,8 @@ def main(grid: Grid, context: Context) -> None:
         run.stopping.say_of(folder.path, committed=len(store.history.rounds))
         (folder.path / MANIFEST).unlink(missing_ok=True)  # of what the folder held before
         events.write("started", **_about(run))
-        with _summarized(run, folder, completed), stoppable(folder.path, seconds_in(config.stop.time_limit)):
-            schedule.run()
+        with _summarized(run, folder, completed):
+            yield run, schedule
             write_confusions(run, plan.traits.spec)
             if plan.traits.counts:
                 write_counted(run)

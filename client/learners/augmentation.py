@@ -1,4 +1,4 @@
-"""Augmentation of training images (``data.augment``): a random crop and a random flip of each image, at each pass."""
+"""Augmentation (``data.augment``), at each pass: a random crop and flip of each image, or an own function."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedlearn.data.base import DataSpec
+from fedlearn.models.making import made_up_examples
+from fedlearn.models.transforming import AUGMENT, as_batch, examples_of, own_function
+from fedlearn.plugging.generators import restored_globals, seed_globals
 from fedlearn.words.errors import SettingError
 
 PADDING = 4  # pixels, on each side of an image before it is cropped
@@ -16,13 +20,47 @@ PLACES = 2 * PADDING + 1  # of a crop, in each direction
 FLOAT_BITS = 24  # of a random number that torch makes a float32 of
 
 
-def augmentation_for(shape: tuple[int, ...]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Return the function that changes a batch of examples of this shape; raise SettingError if they are no images."""
-    if len(shape) != 3:
-        raise SettingError(
-            "data.augment", True, f"flips and crops images, and an example has shape {shape}: leave it out"
-        )
+def augmentation_for(given: bool | str, spec: DataSpec) -> Callable[[NDArray[Any]], Any]:
+    """Return the function that changes a batch of examples; raise SettingError where it cannot.
+
+    Parameters
+    ----------
+    given
+        The setting: true, or ``module:name`` of a function of one example.
+    """
+    if isinstance(given, str):
+        return _own(given, spec)
+    if len(spec.shape) != 3 or spec.mixed:
+        found = "examples have several sizes" if spec.mixed else f"an example has shape {spec.shape}"
+        raise SettingError("data.augment", True, f"flips and crops images of one size, and {found}: leave it out")
     return _flipped_and_cropped
+
+
+def _own(reference: str, spec: DataSpec) -> Callable[[NDArray[Any]], Any]:
+    """Return what changes each example of a batch by itself, with random numbers of its own.
+
+    A number of torch's generator for each place seeds the process's generators, so that a function may draw from any of
+    them, and as many numbers as it likes: the numbers of another place do not depend on it.
+    """
+    function = own_function(AUGMENT, reference, spec)
+
+    def augmented(batch: NDArray[Any]) -> Any:
+        seeds = torch.randint(2**62, (len(batch),)).tolist()
+        changed = []
+        with restored_globals():
+            for example, seed in zip(examples_of(spec, batch), seeds, strict=True):
+                seed_globals(seed)
+                changed.append(function(example))
+        if spec.is_made_by_functions:
+            return changed  # may still have several shapes
+        if any(each.shape != example.shape or each.dtype != example.dtype for each in changed):
+            found = f"an example {example.dtype} of shape {tuple(example.shape)} becomes another: keep shape and kind"
+            raise SettingError(AUGMENT, reference, f"{found}, or name what makes them alike in data.transform")
+        return as_batch(torch.stack(changed))
+
+    with restored_globals():
+        augmented(made_up_examples(spec, 2, np.random.Generator(np.random.Philox(1))))
+    return augmented
 
 
 def _flipped_and_cropped(images: NDArray[Any]) -> NDArray[Any]:

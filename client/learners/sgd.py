@@ -68,7 +68,7 @@ class SGD(Learner):
         self.model = model
         self.training = config.training
         self.rounds = config.rounds.total
-        self.augment = augmentation_for(model.spec.shape) if config.data.augment else None
+        self.augment = augmentation_for(config.data.augment, model.spec) if config.data.augment else None
         self._optimizer = Optimizer(self.training, optimizer_options)
         self._stack: Stack | None = None
         self._network = networks_for(model.device)[0]
@@ -243,6 +243,8 @@ class SGD(Learner):
 
     def reads_by_row(self) -> bool:
         """Return whether the inputs of an example depend on it alone: several nodes can then be read at once."""
+        if self.model.spec.collate:
+            return False
         return self.augment is None and type(self).batch is SGD.batch and type(self)._inputs is SGD._inputs
 
     def changes_alike(self, tasks: Sequence[LocalTask]) -> bool:

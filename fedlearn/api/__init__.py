@@ -2,7 +2,9 @@
 
 from fedlearn.api.looking import compare, runs
 from fedlearn.api.result import Run, load
+from fedlearn.api.rounds import by_hand
 from fedlearn.api.running import run
+from fedlearn.api.shown import partitions
 from fedlearn.engine.session import session
 
-__all__ = ["Run", "compare", "load", "run", "runs", "session"]
+__all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session"]

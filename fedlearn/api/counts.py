@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedlearn.report.partitions import as_frame
 from fedlearn.runs.dealt import read_dealt
 from fedlearn.runs.names import DEALT
 from fedlearn.words.errors import UsageError
-from fedlearn.words.node import CLASS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +23,6 @@ def counts_of(folder: Path, class_names: Callable[[], tuple[str, ...]]) -> pd.Da
     UsageError
         If the run has stored no counts, or they cannot be read.
     """
-    import pandas as pd
-
     path = folder / DEALT
     try:
         dealt = read_dealt(folder)
@@ -32,7 +30,4 @@ def counts_of(folder: Path, class_names: Callable[[], tuple[str, ...]]) -> pd.Da
         raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if dealt is None:
         raise UsageError(f"{path}: it is not there: nodes of a private model, or of a network, keep it secret")
-    names = class_names() if dealt.what == CLASS else ()
-    rows = [*names, *range(len(names), len(dealt.counts))][: len(dealt.counts)]
-    nodes = pd.RangeIndex(len(dealt.counts[0]), name="node")
-    return pd.DataFrame(dealt.counts, index=pd.Index(rows, name=dealt.what), columns=nodes)
+    return as_frame(dealt, class_names)

@@ -111,17 +111,21 @@ class Run(Predicts):
             "rounds.keep_every = K keeps every K-th"
         )
 
-    def model(self, *, round_number: int | None = None, node: int | None = None) -> nn.Module | Model | FittedForest:
+    def model(
+        self, *, round_number: int | None = None, node: int | None = None, client: int | None = None
+    ) -> nn.Module | Model | FittedForest:
         """Return the final model with its weights in place: the torch module, in evaluation mode.
 
         With `round_number`, the model after that round, where it has stayed in the run folder (``rounds.keep_every``).
-        With `node`, the model that a node of a simulation uses, with the layers that it keeps for itself.
+        With `client`, or `node`, which is the same, the personal model of a client of a simulation: with the layers
+        that it keeps for itself.
 
         The module takes inputs as in training; `inputs` makes them of rows. A forest of private trees has `rules`,
         `export_text`, `plot`, `feature_importances_` and `predict`, as an estimator of scikit-learn
         (`fedlearn.private_trees.federated.models.fitted`). Of any other model that is no torch module, a
         `fedlearn.models.Model` is returned; its arrays are in `state`.
         """
+        node = node if client is None else client
         return self._with(self._chosen(node=node, best=False, round_number=round_number))
 
     def best_model(self) -> nn.Module | Model | FittedForest:

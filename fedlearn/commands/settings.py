@@ -20,7 +20,10 @@ from fedlearn.config.names import described, field_of, flags, hint_at, names_of,
 from fedlearn.words.errors import UsageError, printable, said
 
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
-KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+KINDS: dict[Any, str] = {
+    bool: "true or false", bool | str: "true, false or module:name", int: "a whole number", float: "a number",
+    str: "text",
+}  # fmt: skip
 NARROWEST = 40  # columns
 
 

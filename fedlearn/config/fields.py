@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from math import isfinite, nan
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
 
@@ -39,7 +39,8 @@ class Settings(BaseModel):
     @classmethod
     def _is_a_switch(cls, value: object, info: ValidationInfo) -> object:
         """Refuse true and false where a number is wanted: pydantic would take them for 1 and 0."""
-        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+        kind = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
             raise ValueError("it is no switch: write a number or a text, not true or false")
         return value
 
@@ -139,6 +140,20 @@ def as_duration(given: object) -> str:
     return text
 
 
+def as_switch_or_name(given: object) -> object:
+    """Return true or false of their texts, and ``module:name`` as it is.
+
+    >>> as_switch_or_name("true"), as_switch_or_name("lab:flipped")
+    (True, 'lab:flipped')
+    """
+    if isinstance(given, bool) or (isinstance(given, str) and ":" in given):
+        return given
+    switches = {"true": True, "false": False}
+    if str(given).lower() not in switches:
+        raise ValueError("write true, false or module:name")
+    return switches[str(given).lower()]
+
+
 def seconds_in(duration: str) -> float:
     """Return the seconds of a duration.
 
@@ -149,6 +164,7 @@ def seconds_in(duration: str) -> float:
 
 
 Options = Annotated[str, BeforeValidator(as_text), OR_TABLE]
+SwitchOrName = Annotated[bool | str, BeforeValidator(as_switch_or_name)]
 Duration = Annotated[str, BeforeValidator(as_duration), OR_NUMBER]
 MaybeNumber = Annotated[str, BeforeValidator(as_number_text), OR_NUMBER]
 Names = Annotated[str, BeforeValidator(as_list), OR_LIST]

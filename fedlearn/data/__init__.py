@@ -15,6 +15,9 @@ from fedlearn.data.sources.columns import from_frame, from_table
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.leaf import from_leaf
 from fedlearn.data.sources.libraries import from_hf, from_torch
+from fedlearn.data.sources.mixed import from_mixed
+from fedlearn.data.sources.pfllib import from_pfllib
+from fedlearn.data.sources.windows import from_windows
 
 __all__ = [
     "DATASETS",
@@ -29,8 +32,11 @@ __all__ = [
     "from_frame",
     "from_hf",
     "from_leaf",
+    "from_mixed",
+    "from_pfllib",
     "from_table",
     "from_torch",
+    "from_windows",
     "load_dataset",
     "partition_table",
 ]

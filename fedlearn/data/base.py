@@ -168,6 +168,13 @@ class DataSpec:
         Names of several targets, if they have names.
     hides : bool, default=False
         Whether some tokens are hidden by a mask of the data: -1 - t stands for a hidden token t.
+    transform : str, default=""
+        Function of one example that is called before every use (``data.transform``); all other facts are of examples as
+        they are before.
+    collate : str, default=""
+        Function that makes a batch of several examples (``data.collate``), after the transform.
+    mixed : bool, default=False
+        Whether examples have several sizes: `shape` is the largest, with one channel more.
 
     Examples
     --------
@@ -192,6 +199,14 @@ class DataSpec:
     feature_names: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()
     hides: bool = False
+    transform: str = ""
+    collate: str = ""
+    mixed: bool = False
+
+    @property
+    def is_made_by_functions(self) -> bool:
+        """Whether own functions make a module's input of the examples."""
+        return bool(self.transform or self.collate or self.mixed)
 
     @property
     def is_image(self) -> bool:

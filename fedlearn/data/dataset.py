@@ -10,6 +10,7 @@ from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.data.packing import PARTS, Places, examples_at, places_of
 
 TEST_ROWS = "test rows"  # in `Dataset.counted`
+WINDOWS = "windows"  # likewise: a row of the table is in several examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,12 @@ class Dataset:
     test_is_public : bool, optional
         Whether the test examples are public; else they are as private as the training examples. None: they are public
         if the data set is one of `DATASETS`.
+    mixed : bool, default=False
+        Whether examples have several sizes (`fedlearn.data.from_mixed`).
     counted : tuple of str, default=()
         Facts that a reader measured on the examples because they were not declared, such as ``"classes"``; `TEST_ROWS`
-        says that a permutation of all rows chose the test rows. Private runs refuse them (`fedlearn.data.private`).
+        says that a permutation of all rows chose the test rows, `WINDOWS` that a row is in several examples. Private
+        runs refuse them (`fedlearn.data.private`).
 
     Raises
     ------
@@ -104,6 +108,7 @@ class Dataset:
     counted: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()
     hides: bool = False
+    mixed: bool = False
 
     def __post_init__(self) -> None:
         """Check that the classes are those of the schema, if there is one."""
@@ -192,6 +197,7 @@ class Dataset:
             feature_names=self.feature_names,
             target_names=self.target_names,
             hides=self.hides,
+            mixed=self.mixed,
         )
 
 

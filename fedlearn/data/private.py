@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from fedlearn.data.base import Examples
-from fedlearn.data.dataset import TEST_ROWS, Dataset
+from fedlearn.data.dataset import TEST_ROWS, WINDOWS, Dataset
 from fedlearn.data.drawing import drawn, each_by_itself, records_are_private, share_held_out
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_path
@@ -34,6 +34,11 @@ from fedlearn.words.errors import SettingError
 
 DECLARE = "`fedlearn declare {file}` writes {written}, which you read and edit: it is then the data set"
 IN_PYTHON = "declare them, as from_arrays(X, y, classes=2), or make a fedlearn.data.Dataset of its fields"
+
+OF_WINDOWS = (
+    "its examples are windows of rows, and a row is in several of them: to protect examples would not protect rows; "
+    "protect all data of a client, by --private nodes"
+)
 
 
 class Protected(Enum):
@@ -84,6 +89,8 @@ class DataSource:
             found = load_dataset(self.name, self.folder, options=self.options)
             if protected is not Protected.NOTHING and TEST_ROWS in found.counted:
                 found = _divided_by_record(found)
+        if protected is Protected.RECORDS and WINDOWS in found.counted:
+            raise SettingError("data.dataset", self.name, OF_WINDOWS)
         if protected is Protected.RECORDS and must_be_declared and found.counted and not self.is_ours:
             raise SettingError("data.dataset", self.name, self._undeclared(found))
         return found

@@ -14,12 +14,15 @@ own, it gets that one, whatever its config says; there -1 - t is a token t that 
 Bytes are scaled to 0 to 1. Bytes and float32 numbers are normalised by mean and standard deviation of each channel,
 if the data set declares them. In a table, numbers are scaled from their declared bounds to -1 to 1, categories become
 one-hot vectors, and missing values become zeros.
+
+``data.transform`` changes each example before (`transforming.py`).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +46,10 @@ def inputs_of(spec: DataSpec, device: torch.device = CPU) -> Inputs:
     >>> inputs_of(DataSpec("text", (3,), "int32", classes=5, vocabulary=5))(np.array([[1, 2, 4]], np.int32))
     tensor([[1, 2, 4]])
     """
+    if spec.is_made_by_functions:
+        from fedlearn.models.transforming import Transformed
+
+        return Transformed(spec, partial(inputs_of, device=device))
     if spec.table is not None:
         return _of_table(spec.table, device)
     if spec.vocabulary:

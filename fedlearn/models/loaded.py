@@ -42,6 +42,11 @@ def dataset_of(config: RunConfig) -> Dataset:
     return source.read(_protected(config), must_be_declared=config.privacy.noise != "seeded")
 
 
+def protects_each_record(config: RunConfig) -> bool:
+    """Return whether nodes publish nothing of a record but what a budget pays for."""
+    return _protected(config) is Protected.RECORDS
+
+
 def _protected(config: RunConfig) -> Protected:
     is_private = model_spec(config.model.name).is_private or _is_private_guest(config.training.learner)
     if is_private or config.protects_records:
@@ -108,11 +113,26 @@ def _found_device(config: RunConfig) -> str:
     return str(device_of(name))
 
 
+def spec_of(config: RunConfig, dataset: Dataset) -> DataSpec:
+    """Return the public facts of the run's data, with the functions that make inputs of its examples.
+
+    Raises
+    ------
+    SettingError
+        If one of them sees several records, each of which is protected.
+    """
+    transform, collate = config.data.transform, config.data.collate
+    if collate and protects_each_record(config):
+        why = "it gets several records at once, and one must change no other: name a data.transform that sizes each"
+        raise SettingError("data.collate", collate, why)
+    return replace(dataset.spec, transform=transform, collate=collate) if transform or collate else dataset.spec
+
+
 @per_run
 def loaded(config: RunConfig) -> tuple[Dataset, Model]:
     """Return the run's data set and model."""
     dataset = dataset_of(config)
-    model = load_model(config.model.name, dataset.spec, config.model.options, config.model.loss)
+    model = load_model(config.model.name, spec_of(config, dataset), config.model.options, config.model.loss)
     for name in ("send", "personal"):
         if (given := getattr(config.training, name)) and not hasattr(model, "parts"):
             why = f"model {config.model.name!r} is no torch module, whose layers could be named: leave it out"
@@ -190,7 +210,7 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     return Traits(
         model.update_kind,
         model.metrics,
-        dataset.spec,
+        spec_of(config, dataset),
         sums,
         fingerprint_of(config, dataset),
         is_private,

@@ -255,7 +255,8 @@ class TorchModel:
         Examples that are computed on request are not kept there.
         """
         stored = examples.inputs if isinstance(examples.inputs, np.ndarray) else None
-        if self.device == CPU or self.spec.table is not None or stored is None or stored.nbytes > MOST_RESIDENT:
+        is_computed = self.spec.table is not None or self.spec.is_made_by_functions or stored is None
+        if self.device == CPU or is_computed or stored.nbytes > MOST_RESIDENT:
             return self.inputs(examples.inputs[rows])
         if self._resident is None or self._resident[0] is not examples:
             self._resident = examples, torch.from_numpy(np.array(stored)).to(self.device)

@@ -18,6 +18,7 @@ from torch import nn
 
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import Model
+from fedlearn.models.inputs import inputs_of
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.plugging.options import options_for
 from fedlearn.words.errors import FedlearnError, SettingError, said
@@ -46,7 +47,7 @@ def as_model(given: object, spec: DataSpec, options: Mapping[str, Any], referenc
     SettingError
         If `given` is none of these, cannot be built, or does not take the options; in one line.
     """
-    build = _builder(given, spec, options, reference)
+    build = _builder(given, _as_transformed(spec), options, reference)
     try:
         with torch.random.fork_rng():
             made = build()
@@ -62,6 +63,11 @@ def as_model(given: object, spec: DataSpec, options: Mapping[str, Any], referenc
         return made
     wanted = "it must make a torch.nn.Module or a fedlearn.models.Model"
     raise SettingError("model.name", reference, f"{wanted}, not {type(made).__name__}")
+
+
+def _as_transformed(spec: DataSpec) -> DataSpec:
+    """Return the facts of examples as a module gets them, after ``data.transform`` and ``data.collate``."""
+    return inputs_of(spec).spec if spec.is_made_by_functions else spec  # type: ignore[attr-defined]
 
 
 def _builder(given: object, spec: DataSpec, options: Mapping[str, Any], reference: str) -> Callable[[], object]:

@@ -79,6 +79,12 @@ def seeded_globals(seed: int | None, others: Iterable[object] = ()) -> Iterator[
         yield lambda: [*map(pickle.dumps, begun)] != [pickle.dumps(each.state()) for each in everything]
 
 
+def seed_globals(seed: int) -> None:
+    """Seed the process's own generators, as `seeded_globals` does for a block."""
+    for index, each in enumerate(_globals()):
+        each.seed(seed_for(seed, purpose=f"generator {index}"))
+
+
 def generators_in(holder: object, *, into: type[Any] | tuple[type[Any], ...] = ()) -> list[object]:
     """Return the random generators among the attributes of an object, and of its attributes of the types `into`.
 

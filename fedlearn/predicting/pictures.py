@@ -18,7 +18,12 @@ from fedlearn.words.errors import UsageError
 def are_pictures(rows: Any, spec: DataSpec) -> bool:
     """Return whether rows are paths, encoded bytes or images of Pillow, and the model one of pictures."""
     is_list = spec.is_image and isinstance(rows, list | tuple) and bool(rows)
-    return is_list and all(isinstance(each, str | Path | bytes) or hasattr(each, "getexif") for each in rows)
+    return is_list and all(map(is_picture, rows))
+
+
+def is_picture(given: Any) -> bool:
+    """Return whether an example is a path, encoded bytes or an image of Pillow."""
+    return isinstance(given, str | Path | bytes) or hasattr(given, "getexif")
 
 
 def files_in(folder: Path) -> list[Path]:

@@ -16,11 +16,13 @@ from pydantic import TypeAdapter, ValidationError
 from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.column_files import plain_columns
+from fedlearn.data.filling import padded
 from fedlearn.data.reading import one_line_of, text_of
 from fedlearn.data.sources.as_arrays import columns_of
 from fedlearn.data.sources.column_values import Columns, values_of
 from fedlearn.data.sources.forms import is_hf
 from fedlearn.data.sources.hidden import has_mask
+from fedlearn.data.sources.images import decoded
 from fedlearn.data.sources.like import examples_like
 from fedlearn.data.sources.table_files import Dialect
 from fedlearn.data.tables import encoded, encoded_features
@@ -186,6 +188,10 @@ class Preparation:
         one = columns[0] if columns[0].ndim > 1 else np.column_stack([each.astype(np.float32) for each in columns])
         return examples_like(self.spec, one)
 
+    def _of_mixed(self, given: Sequence[Any], lost: Lost) -> NDArray[Any]:
+        return padded([decoded([each], [f"picture {n}"], None)[0] if pictures.is_picture(each) else each
+                       for n, each in enumerate(given)])  # fmt: skip
+
     def _of_pictures(self, given: Sequence[Any], lost: Lost) -> NDArray[np.uint8]:
         return pictures.decoded_like(self.spec, given)
 
@@ -204,6 +210,7 @@ def _is_named(rows: Any, preparation: Preparation) -> bool:
 
 _FORMS: tuple[tuple[Callable[[Any, Preparation], bool], Callable[..., NDArray[Any]]], ...] = (
     (lambda rows, _: isinstance(rows, Columns), Preparation._of_columns),
+    (lambda rows, preparation: preparation.spec.mixed and isinstance(rows, list | tuple), Preparation._of_mixed),
     (lambda rows, preparation: letters.are_texts(rows, preparation.spec), Preparation._of_texts),
     (lambda rows, preparation: pictures.are_pictures(rows, preparation.spec), Preparation._of_pictures),
     (_is_named, Preparation._of_frame),

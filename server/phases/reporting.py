@@ -37,7 +37,7 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At, plan: 
     """
     plan = plan or fold_plan(run, at, cohort=len(configuration.members))
     fold = Fold(side_by_side(run, plan))
-    intake = _Intake(configuration.members, fold, run)
+    intake = Intake(configuration.members, fold, run)
     deadline = run.rounds.reporting_deadline
     if run.exchange.fold is not None:
         _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
@@ -95,7 +95,7 @@ def log_end(run: ServerRun, member: Member, report: NodeReport, at: At, **furthe
     run.events.write(report.fate, **where, **detail, **further)
 
 
-class _Intake:
+class Intake:
     """Where reports are written down as they come in."""
 
     def __init__(self, members: Sequence[Member], fold: Fold, run: ServerRun) -> None:
@@ -179,7 +179,7 @@ class _Intake:
 
 
 def _collect_blocks(
-    workers: Folding, clock: Clock, configuration: Configuration, intake: _Intake, *, deadline: float
+    workers: Folding, clock: Clock, configuration: Configuration, intake: Intake, *, deadline: float
 ) -> None:
     """Collect from a grid whose workers check and add up for us."""
     end = clock.now() + deadline
@@ -196,7 +196,7 @@ def _collect_blocks(
 
 
 def _collect_replies(
-    run: ServerRun, configuration: Configuration, intake: _Intake, *, deadline: float
+    run: ServerRun, configuration: Configuration, intake: Intake, *, deadline: float
 ) -> Pending[Member]:
     """Collect from any Flower grid; return the messages that nothing came of."""
     exchange = run.exchange

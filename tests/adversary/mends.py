@@ -935,7 +935,7 @@ MENDS = (
     Mend(
         "I13", "fedlearn/data/sources/columns.py",
         "            held_out = _by_name(chosen.taken(of_test, names), classes)\n",
-        "            of_test = _of_file(test_path, dialect, None, {})\n"
+        "            of_test = columns_of_file(test_path, dialect, None, {})\n"
         "            held_out = _by_name(chosen.taken(of_test, chosen.names_in(of_test)), classes)\n",
         "unit/data/sources/test_files.py::test_the_columns_of_a_test_file_are_found_by_their_names",
     ),

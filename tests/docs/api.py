@@ -39,7 +39,14 @@ API = {
     "runs": Page(
         "Runs",
         "This page documents the call that makes a run, and the object that a run is.",
-        [*_of("fedlearn", "run load compare Run session"), "fedlearn.api:runs"],
+        (
+            *_of("fedlearn", "run load compare Run session partitions"),
+            "fedlearn.api:runs",
+            "fedlearn.report.partitions:Partitions",
+            "fedlearn:by_hand",
+            "fedlearn.api.rounds:ByHand",
+            "server.by_hand:ClientUpdate",
+        ),
     ),
     "data": Page(
         "Data",

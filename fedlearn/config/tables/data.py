@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedlearn.config.fields import Options, Positive, Settings
+from fedlearn.config.fields import Options, Positive, Settings, SwitchOrName
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel, ReadBy, ReadIf
 
 
@@ -72,8 +72,26 @@ class DataSettings(Settings):
             "test examples. With a private model it must be 0: nothing is measured there."
         ),
     )
-    augment: Annotated[bool, ReadBy.TORCH] = Field(
-        default=False, description="Random horizontal flip and 4-pixel padded crop of training images."
+    transform: Annotated[str, ReadBy.TORCH] = Field(
+        default="",
+        description=(
+            "module:name of a function of one example, as a tensor, that is called before every use: in training, "
+            "measuring and predicting; a transform of torchvision, as Resize or Normalize. It draws no random numbers."
+        ),
+    )
+    collate: Annotated[str, ReadBy.TORCH] = Field(
+        default="",
+        description=(
+            "module:name of a function of a list of examples, as tensors of any sizes, that returns the batch that a "
+            "module gets; after transform. For data of several sizes (from_mixed)."
+        ),
+    )
+    augment: Annotated[SwitchOrName, ReadBy.TORCH] = Field(
+        default=False,
+        description=(
+            "true: random horizontal flip and 4-pixel padded crop of training images. module:name: a function of one "
+            "example, as a tensor, that draws random numbers, such as transforms of torchvision; in training alone."
+        ),
     )
     notice: Annotated[str, FreeToChange()] = Field(
         default="", description="Set by the program: why another data set is used than the one asked for."

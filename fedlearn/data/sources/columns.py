@@ -94,11 +94,11 @@ def from_table(
     def make() -> Arrays:
         declared = Declared(str(path), classes=classes)
         labels = chosen.labels(classes)
-        table = _of_file(path, dialect, chosen.wanted(path, dialect), labels)
+        table = columns_of_file(path, dialect, chosen.wanted(path, dialect), labels)
         names = chosen.names_in(table)
         held_out: Given = (None, None, None)
         if test_path is not None:
-            of_test = _of_file(test_path, dialect, {*labels, *names}, labels)
+            of_test = columns_of_file(test_path, dialect, {*labels, *names}, labels)
             held_out = _by_name(chosen.taken(of_test, names), classes)
         rows = _by_name(chosen.taken(table, names), classes)
         train, test_rows, facts = declared.checked(rows, held_out, test_share=test_share)
@@ -270,7 +270,8 @@ class _Chosen:
         return X, y.astype(np.float64) if self.regression else y, groups
 
 
-def _of_file(path: Path, dialect: Dialect, wanted: Collection[str] | None, labels: Labels) -> Columns:
+def columns_of_file(path: Path, dialect: Dialect, wanted: Collection[str] | None, labels: Labels) -> Columns:
+    """Return the columns of a file; `wanted` are the only ones that are read, `labels` those that may be texts."""
     table = read_table(path, dialect, wanted)
     if ending_of(path) != ".parquet":
         table = with_words(path, table, dialect, labels)

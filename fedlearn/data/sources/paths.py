@@ -15,6 +15,7 @@ from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.errors import DataNotFound, SettingError
 
+WINDOW = "window"  # the option by which a table is read as series
 RESERVED = ("data", "file", "folder", "path", "name")  # parameters of readers that are no options
 
 Options = Mapping[str, Any]
@@ -35,6 +36,8 @@ def from_path(name: str, data_dir: str, options: Options) -> Dataset:
         return _read(HUB, name.removeprefix(HUB), options, name=name)
     path = _found(name, data_dir)
     kind = _kind_of(path)
+    if plugins.DATA_READERS.get(kind) == plugins.DATA_READERS[".csv"] and WINDOW in options:
+        kind = "windows"
     if kind not in plugins.DATA_READERS:
         raise SettingError("data.dataset", name, f"a data file must end in {', '.join(FILE_SUFFIXES)}")
     return _read(kind, path, options)
@@ -62,5 +65,7 @@ def _kind_of(path: Path) -> str:
     """Return the kind of a folder or file, by which `plugins.DATA_READERS` has its reader."""
     if not path.is_dir():
         return ending_of(path)
+    if next((path / "train").glob("*.npz"), None):
+        return "folder of .npz"
     is_leaf = any(next(part.glob("*.json"), None) for part in (path, path / "train"))
     return "folder of .json" if is_leaf else "folder"

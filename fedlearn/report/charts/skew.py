@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 import numpy as np
 
 from fedlearn.report.charts.kinds import HeatMap
@@ -28,27 +30,36 @@ def skew_of(run: StoredRun) -> HeatMap | str:
             if run.metrics.privacy_loss
             else "there is no dealt.json, as of runs over a network and of earlier versions"
         )
-    return _chart(run, dealt)
+    return chart_of(dealt, run.settings, lambda: read_spec(run.folder).class_names)
 
 
-def _chart(run: StoredRun, dealt: Dealt) -> HeatMap:
+def chart_of(dealt: Dealt, settings: Mapping[str, object], class_names: Callable[[], Sequence[str]]) -> HeatMap:
+    """Return the chart of counts.
+
+    Parameters
+    ----------
+    settings
+        The flat settings of the run: dotted name -> value.
+    class_names
+        Returns the names of the classes; asked only where the rows of the counts are classes.
+    """
     counts = np.array(dealt.counts, np.int64)[:, :MOST_NODES]
-    drawn, get = counts.shape[1], run.settings.get
+    drawn, get = counts.shape[1], settings.get
     of_all = f"first {drawn} of {dealt.nodes} nodes" if dealt.nodes > drawn else "node"
     alpha = f", alpha {shown(get('data.alpha'))}" if get("data.partition") == "dirichlet" else ""
     about = f"{_short(get('data.dataset'))}, {_short(get('data.partition'))}{alpha}, seed {get('seed')}"
-    return HeatMap("skew", f"{dealt.what} by node: {about}", of_all, dealt.what, _rows(run, dealt), counts)
+    return HeatMap("skew", f"{dealt.what} by node: {about}", of_all, dealt.what, _rows(dealt, class_names), counts)
 
 
-def _rows(run: StoredRun, dealt: Dealt) -> tuple[str, ...]:
-    """Return the names of the labels, from the public facts of the data in data.json; numbers where there are none."""
+def _rows(dealt: Dealt, class_names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
+    """Return the names of the labels, from the public facts of the data; numbers where there are none."""
     numbers = tuple(str(number) for number in range(len(dealt.counts)))
     if dealt.what == EXAMPLE and len(numbers) == 1:
         return ("all",)
     if dealt.what != CLASS:
         return numbers
     try:
-        names = tuple(names_of(read_spec(run.folder).class_names))
+        names = tuple(names_of(class_names()))
     except UsageError:
         return numbers
     return (*names, *numbers[len(names) :])[: len(numbers)]

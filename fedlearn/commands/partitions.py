@@ -1,0 +1,60 @@
+"""``fedlearn partitions``: which client has which examples, without a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedlearn.commands.completing import assignments_like
+from fedlearn.commands.flags import with_flags
+from fedlearn.config import flat_from_assignments
+from fedlearn.config.marks import Panel
+from fedlearn.config.names import flags
+from fedlearn.words.errors import printable
+
+
+@with_flags({setting: flag for setting, flag in flags().items() if setting != "out"})
+def partitions(
+    given: dict[str, Any],
+    config: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated; flags win over them.",
+            rich_help_panel=Panel.RUNNING,
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any setting by its dotted name; may be repeated.",
+            rich_help_panel=Panel.RUNNING, autocompletion=assignments_like,
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw it: a .png, .svg or .pdf file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print sizes and counts as JSON, and nothing else.")] = False,
+) -> None:  # fmt: skip
+    """Print how many examples of which label each client of a run has; nothing is trained.
+
+    The flags are those of simulate: the same flags give the partition of that run.
+    """
+    from tempfile import TemporaryDirectory
+
+    from fedlearn.commands.shared import run_settings
+    from fedlearn.report.partitions import partitions_of
+
+    given = given | flat_from_assignments(set_ or [])
+    with TemporaryDirectory(prefix="fedlearn-partitions-") as nowhere:
+        found = partitions_of(run_settings({**given, "out": nowhere}, config or [], None))
+    if found.notice:
+        typer.echo(f"note: {found.notice}", err=True)
+    if as_json:
+        print(json.dumps(found.to_plain()))
+    else:
+        found.printed().show()
+    if figure is not None:
+        typer.echo(printable(str(found.save(figure))), err=as_json)
