@@ -102,7 +102,7 @@ class TableSchema:
     Parameters
     ----------
     target : str
-        Name of the column that is predicted.
+        Name of the column that is predicted; empty if there are several.
     bounds : mapping, default={}
         Numeric feature -> (low, high), or (low, high, "log") for features with heavy tails.
     categories : mapping, default={}
@@ -110,7 +110,9 @@ class TableSchema:
     target_bounds : tuple of float, optional
         (low, high) of a regression target; None in a classification.
     classes : tuple of str, default=()
-        Classes of the target, as text; empty in a regression.
+        Classes of the target, or of each of several, as text; empty in a regression.
+    targets : mapping, default={}
+        Names of several targets -> the (low, high) of each; None of each in a classification.
 
     Examples
     --------
@@ -123,6 +125,23 @@ class TableSchema:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     target_bounds: tuple[float, float] | None = None
     classes: tuple[str, ...] = ()
+    targets: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of the columns that are predicted."""
+        return tuple(self.targets) or (self.target,)
+
+    @property
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """Names of the targets that are numbers -> their bounds."""
+        bounds = self.targets or {self.target: self.target_bounds}
+        return {name: pair for name, pair in bounds.items() if pair is not None}
+
+    @property
+    def words(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the columns that hold words -> these words, as text: categories, and classes of targets."""
+        return {**self.categories, **(dict.fromkeys(self.learned, self.classes) if self.classes else {})}
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -165,6 +184,8 @@ class DataSpec:
         Names of the columns of a table, if they have names.
     target_names : tuple of str, default=()
         Names of several targets, if they have names.
+    target_mean, target_std : tuple of float, default=()
+        Mean and standard deviation by which the loss of a regression scales each target; empty: declared bounds do.
 
     Examples
     --------
@@ -188,6 +209,8 @@ class DataSpec:
     class_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()
+    target_mean: tuple[float, ...] = ()
+    target_std: tuple[float, ...] = ()
 
     @property
     def is_image(self) -> bool:

@@ -265,6 +265,7 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
         notes_on_buffers,
         notes_on_parts,
         unlike_columns,
+        unlike_targets,
     )
     from fedlearn.models.torch_model import TorchModel
 
@@ -278,6 +279,7 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
             yield from clipped_statistics(model, clip=config.secure.clip)
         if config.model.name in TAKE_ROWS_AS_THEY_ARE and is_ours:
             yield from unlike_columns(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
+        yield from unlike_targets(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
 
 
 def initial_state(settings: Mapping[str, Any], state: State) -> State:
