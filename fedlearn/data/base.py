@@ -169,8 +169,8 @@ class DataSpec:
     groups : int, default=0
         Number of natural groups of the training examples, as the writers of digits; 0 if the data have no groups.
     mean, std : tuple of float, default=()
-        Mean and standard deviation of each channel, of bytes as scaled to [0, 1]; empty if the inputs are taken as they
-        are.
+        Mean and standard deviation of each channel, of bytes as scaled to [0, 1], or of each column of numbers of a
+        table; empty if the inputs are taken as they are, and those of a declared table scaled from their bounds.
     table : TableSchema, optional
         Schema of a declared table.
     target_shape : tuple of int, default=()

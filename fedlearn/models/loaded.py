@@ -17,6 +17,7 @@ from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.naming import is_map
 from fedlearn.data.private import DataSource, Protected
+from fedlearn.data.scaling import scaled, text_of_moments
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
@@ -39,7 +40,8 @@ TAKE_ROWS_AS_THEY_ARE = ("linear", "mlp")
 def dataset_of(config: RunConfig) -> Dataset:
     """Return the run's data set; nothing that only the model needs is imported."""
     source = DataSource(_asked_for(config), config.data.dir, config.data.options)
-    return source.read(_protected(config), must_be_declared=config.privacy.noise != "seeded")
+    found = source.read(_protected(config), must_be_declared=config.privacy.noise != "seeded")
+    return scaled(found, config.data.scaling) if config.data.scaling else found
 
 
 def _protected(config: RunConfig) -> Protected:
@@ -80,6 +82,8 @@ def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
     asked = _asked_for(config)
     name = asked if ":" in asked else dataset.name
     changes = {"dataset": name, "notice": dataset.notice or config.data.notice}
+    if config.data.scaling:
+        changes["scaling"] = text_of_moments(config.data.scaling)
     if is_map(config.data.partition):
         changes["partition"] = str(Path(config.data.partition).expanduser().absolute())
     found = config.data.model_copy(update=changes)

@@ -9,6 +9,8 @@ from torch import nn
 
 import fedlearn
 from fedlearn.data import from_arrays, from_frame
+from fedlearn.predicting import Preparation
+from fedlearn.words.errors import UsageError
 
 SMALL = {"clients": 3, "rounds": 2, "batch_size": 20, "engine": "inline", "progress": False}
 JOBS = ["clerk", "farmer", "nurse"]
@@ -52,6 +54,58 @@ def test_several_targets_are_predicted_and_measured_each_in_its_unit(model, tmp_
     assert run.summary["mae_scaled"] == pytest.approx((errors / [40, 800]).to_numpy().mean(), rel=1e-5)
     assert run.summary["best_mae_scaled"] <= run.summary["mae_scaled"] and "mae" not in run.summary
     assert run.evaluate((test, ["rain", "warmth"]))["mae_rain"] == pytest.approx(run.summary["mae_rain"])
+
+
+def test_means_and_deviations_of_all_nodes_scale_a_later_run_and_its_new_rows(tmp_path):
+    rows, test = people(600, 1), people(90, 2)
+    kept = {**TABLE, "bounds": {"age": (0, 150), "pay": (1, 1000, "log")}}
+    data = from_frame(rows, test, target="rain", target_bounds=(0, 10_000), **kept)
+    once = {"clients": 4, "engine": "inline", "progress": False, "settings": {"secure.sums": "masked"}}
+    measured = fedlearn.run(data=data, model="statistics", out=str(tmp_path / "stats"), **once)
+    found = measured.model().columns
+    for name in ("age", "rain"):
+        assert found[name].mean == pytest.approx(rows[name].mean(), rel=1e-5)
+        assert found[name].std == pytest.approx(rows[name].std(ddof=0), rel=1e-3)
+
+    def run(name, scaling):
+        return fedlearn.run(
+            data=data, model="linear", out=str(tmp_path / name), settings={"data.scaling": scaling}, **SMALL
+        )
+
+    scaled = run("scaled", str(tmp_path / "stats"))
+    (tmp_path / "stats").rename(tmp_path / "moved")
+    inputs = inputs_by_hand(test)
+    inputs[:, 0] = ((test.age - found["age"].mean) / found["age"].std).fillna(0)
+    outputs = by_hand(scaled, inputs)[:, 0] * found["rain"].std + found["rain"].mean
+    np.testing.assert_allclose(scaled.predict(test), outputs, rtol=1e-5)
+    assert scaled.summary["mae"] == pytest.approx(np.abs(outputs - test.rain).mean(), rel=1e-5)
+    scaled.preparation.save(tmp_path / "saved.json")
+    np.testing.assert_array_equal(Preparation.read(tmp_path / "saved.json").inputs(test).numpy(), inputs)
+    longer = fedlearn.run(resume=scaled, rounds=3, progress=False)
+    again = run("again", {name: (each.mean, each.std) for name, each in found.items() if each.mean == each.mean})
+    assert (
+        fedlearn.run(resume=again, rounds=3, progress=False).summary["model_sha256"] == longer.summary["model_sha256"]
+    )
+    assert scaled.summary["mae"] < run("by range", "").summary["mae"]
+    with pytest.raises(UsageError, match=r"data\.scaling"):
+        run("wrong", {"height": (0, 1)})
+
+
+def test_deviations_are_paid_where_noise_protects_records(tmp_path):
+    data = from_frame(people(3000, 1), target="flu", classes=["False", "True"], **TABLE)
+    run = fedlearn.run(
+        data=data,
+        model="dp-statistics",
+        epsilon=4,
+        clients=3,
+        out=str(tmp_path / "run"),
+        engine="inline",
+        progress=False,
+    )
+    age = run.model().columns["age"]
+    assert run.summary["epsilon"] == 4 and abs(age.mean - 54) < 6 and 15 < age.std < 30
+    scaled = {"settings": {"data.scaling": run}, "out": str(tmp_path / "scaled"), **SMALL}
+    assert fedlearn.run(data=data, model="mlp", **scaled).spec.mean[0] == age.mean
 
 
 @pytest.mark.parametrize("declared", [True, False])

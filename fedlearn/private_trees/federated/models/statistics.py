@@ -27,7 +27,7 @@ from fedlearn.words.state import State
 
 
 class PrivateStatistics(SumsModel):
-    """Number of records, and mean and histogram of each declared column, with noise.
+    """Number of records, and mean, deviation and histogram of each declared column, with noise.
 
     Parameters
     ----------
