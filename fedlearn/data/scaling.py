@@ -44,8 +44,8 @@ def moments_in(given: str) -> Moments:
     SettingError
         If there is no such file, or it holds something else.
     """
-    is_text = given.lstrip().startswith("{")
-    path = Path(given).expanduser()
+    is_text = _is_text(given)
+    path = Path() if is_text else Path(given).expanduser()
     path = path / FILE if not is_text and path.is_dir() else path
     try:
         found = json.loads(given if is_text else text_of(path))
@@ -56,7 +56,13 @@ def moments_in(given: str) -> Moments:
         raise SettingError(SETTING, given, f"{place}: {first['msg']}: write COLUMN = [MEAN, DEVIATION]") from None
     except (FedlearnError, ValueError, AttributeError, TypeError, RecursionError):
         kinds = "a run of statistics or dp-statistics, its statistics.json, or a table COLUMN = [MEAN, DEVIATION]"
-        raise SettingError(SETTING, given, f"{path} holds no means and deviations: give {kinds}") from None
+        raise SettingError(
+            SETTING, given, f"{'it' if is_text else path} holds no means and deviations: give {kinds}"
+        ) from None
+
+
+def _is_text(given: str) -> bool:
+    return given.lstrip().startswith("{")
 
 
 def _plain(found: Any) -> dict[str, Any]:
@@ -76,6 +82,8 @@ def text_of_moments(given: str) -> str:
 def scaled(given: Dataset, scaling: str) -> Dataset:
     """Return a data set whose columns of numbers, and targets that are numbers, are scaled by these moments.
 
+    The moments are given as text (`text_of_moments`): nodes scale, too, and open no file that a server names.
+
     A column that is declared on a logarithmic scale keeps the scale of its declared range. So does one whose deviation
     was not told, as noise may be as large; a line says so.
 
@@ -84,6 +92,8 @@ def scaled(given: Dataset, scaling: str) -> Dataset:
     SettingError
         If the data set has no named columns of numbers, or there are no moments of them.
     """
+    if not _is_text(scaling):
+        raise SettingError(SETTING, scaling, "the numbers themselves are due here: the server alone reads a file")
     moments, spec = moments_in(scaling), given.spec
     if spec.table is None and (spec.dtype != "float32" or not spec.feature_names or len(spec.shape) != 1):
         raise SettingError(SETTING, scaling, f"it is for tables with names of columns, and {spec.name!r} is none")

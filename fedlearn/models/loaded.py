@@ -74,7 +74,17 @@ def is_ours(config: RunConfig) -> bool:
 
 def with_found_data(config: RunConfig) -> RunConfig:
     """Return the settings with the data set and the device that were found, as results must name them."""
+    config = with_scaling(config)
     return with_found(config, dataset_of(config))
+
+
+def with_scaling(config: RunConfig) -> RunConfig:
+    """Return the settings with the numbers of ``data.scaling`` in place of a file: no node opens a path."""
+    if not config.data.scaling:
+        return config
+    return config.model_copy(
+        update={"data": config.data.model_copy(update={"scaling": text_of_moments(config.data.scaling)})}
+    )
 
 
 def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
@@ -82,8 +92,6 @@ def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
     asked = _asked_for(config)
     name = asked if ":" in asked else dataset.name
     changes = {"dataset": name, "notice": dataset.notice or config.data.notice}
-    if config.data.scaling:
-        changes["scaling"] = text_of_moments(config.data.scaling)
     if is_map(config.data.partition):
         changes["partition"] = str(Path(config.data.partition).expanduser().absolute())
     found = config.data.model_copy(update=changes)

@@ -69,3 +69,9 @@ def test_columns_without_ranges_are_scaled_by_their_names():
 def test_moments_of_other_columns_are_refused(data, said):
     with pytest.raises(SettingError, match=said):
         scaled(data(), '{"b": [0, 1]}')
+
+
+def test_no_file_is_read_where_a_node_scales(tmp_path):
+    (tmp_path / "statistics.json").write_text(json.dumps(STATISTICS))
+    with pytest.raises(SettingError, match="the server alone reads a file"):
+        scaled(table(), str(tmp_path))
