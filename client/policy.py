@@ -78,7 +78,7 @@ NOT_ENOUGH = "not-enough-records"
 AS_IF_LOADED = {EPSILON_TOO_LARGE, DELTA_TOO_LARGE, NOT_IN_THESE_HOURS}
 NO_CODEC = "identity"
 CHAINS = {"compression.codec", "compression.downlink"}  # in them a colon stands before an argument, too
-PLAIN = {"out", "data.dir", "data.notice", "engine.options", "engine.device", "model.name"}
+PLAIN = {"out", "data.dir", "data.notice", "data.scaling", "engine.options", "engine.device", "model.name"}
 """Settings in which a colon names no code: texts, and the model, which is compared with those that the owner allows."""
 
 log = logging.getLogger("fedlearn.node")

@@ -1,8 +1,8 @@
 """fedlearn: federated learning in rounds of selection, configuration and reporting, on Flower.
 
 `run` makes a run, `load` opens one, `runs` lists them, `compare` tells two apart, `session` keeps the workers from run
-to run; `partitions` shows which client has which examples, `by_hand` makes rounds step by step. What is imported for them is imported
-when they are first used.
+to run; `partitions` shows which client has which examples, `by_hand` makes rounds step by step. What is imported for
+them is imported when they are first used.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def as_value(name: str, value: object) -> Any:
     """
     if isinstance(value, PLAIN) or value is None:
         return value
-    if name == "model.initial" and hasattr(value, "folder"):  # a run
+    if name in ("model.initial", "data.scaling") and hasattr(value, "folder"):  # a run
         value = value.folder
     if isinstance(value, Path):
         return str(value)

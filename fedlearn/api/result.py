@@ -236,8 +236,10 @@ class Run(Predicts):
         if data is None:
             objects.look_in(self.folder)
             return dataset_of(self.settings).test
-        if (table := self.spec.table) is not None and names_a_column(data) and data[1:] == (table.target,):
-            return self.preparation.examples(data[0])
+        if self.spec.table is not None and names_a_column(data):
+            named = {data[-1]} if isinstance(data[-1], str) else {*data[-1]}
+            if named == {*self.spec.table.learned}:
+                return self.preparation.examples(data[0])
         found = load_dataset(str(data), self.settings.data.dir) if isinstance(data, str | Path) else data
         if isinstance(found, Dataset):
             return held_out_like(self.spec, found)

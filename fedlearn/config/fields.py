@@ -82,6 +82,15 @@ def as_text(given: object, *, in_order: bool = False) -> str:
         raise ValueError(f"it cannot be stored as JSON: {error}") from None
 
 
+def as_text_or_path(given: object) -> str:
+    """Return a table of options as the text that is stored; any other text, which is a path, as it is.
+
+    >>> as_text_or_path({"age": [40, 10]}), as_text_or_path("runs/stats")
+    ('{"age": [40, 10]}', 'runs/stats')
+    """
+    return given if isinstance(given, str) and not given.lstrip().startswith("{") else as_text(given)
+
+
 def as_list(given: object) -> str:
     """Return a list of names, each alone or with its options, as the JSON text that is stored.
 
@@ -165,6 +174,7 @@ def seconds_in(duration: str) -> float:
 
 Options = Annotated[str, BeforeValidator(as_text), OR_TABLE]
 SwitchOrName = Annotated[bool | str, BeforeValidator(as_switch_or_name)]
+TableOrPath = Annotated[str, BeforeValidator(as_text_or_path), OR_TABLE]
 Duration = Annotated[str, BeforeValidator(as_duration), OR_NUMBER]
 MaybeNumber = Annotated[str, BeforeValidator(as_number_text), OR_NUMBER]
 Names = Annotated[str, BeforeValidator(as_list), OR_LIST]

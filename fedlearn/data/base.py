@@ -103,7 +103,7 @@ class TableSchema:
     Parameters
     ----------
     target : str
-        Name of the column that is predicted.
+        Name of the column that is predicted; empty if there are several.
     bounds : mapping, default={}
         Numeric feature -> (low, high), or (low, high, "log") for features with heavy tails.
     categories : mapping, default={}
@@ -111,7 +111,9 @@ class TableSchema:
     target_bounds : tuple of float, optional
         (low, high) of a regression target; None in a classification.
     classes : tuple of str, default=()
-        Classes of the target, as text; empty in a regression.
+        Classes of the target, or of each of several, as text; empty in a regression.
+    targets : mapping, default={}
+        Names of several targets -> the (low, high) of each; None of each in a classification.
 
     Examples
     --------
@@ -124,6 +126,23 @@ class TableSchema:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     target_bounds: tuple[float, float] | None = None
     classes: tuple[str, ...] = ()
+    targets: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of the columns that are predicted."""
+        return tuple(self.targets) or (self.target,)
+
+    @property
+    def ranges(self) -> Mapping[str, tuple[float, float]]:
+        """Names of the targets that are numbers -> their bounds."""
+        bounds = self.targets or {self.target: self.target_bounds}
+        return {name: pair for name, pair in bounds.items() if pair is not None}
+
+    @property
+    def words(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the columns that hold words -> these words, as text: categories, and classes of targets."""
+        return {**self.categories, **(dict.fromkeys(self.learned, self.classes) if self.classes else {})}
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -151,8 +170,8 @@ class DataSpec:
     groups : int, default=0
         Number of natural groups of the training examples, as the writers of digits; 0 if the data have no groups.
     mean, std : tuple of float, default=()
-        Mean and standard deviation of each channel, of bytes as scaled to [0, 1]; empty if the inputs are taken as they
-        are.
+        Mean and standard deviation of each channel, of bytes as scaled to [0, 1], or of each column of numbers of a
+        table; empty if the inputs are taken as they are, and those of a declared table scaled from their bounds.
     table : TableSchema, optional
         Schema of a declared table.
     target_shape : tuple of int, default=()
@@ -175,6 +194,8 @@ class DataSpec:
         Function that makes a batch of several examples (``data.collate``), after the transform.
     mixed : bool, default=False
         Whether examples have several sizes: `shape` is the largest, with one channel more.
+    target_mean, target_std : tuple of float, default=()
+        Mean and standard deviation by which the loss of a regression scales each target; empty: declared bounds do.
 
     Examples
     --------
@@ -207,6 +228,9 @@ class DataSpec:
     def is_made_by_functions(self) -> bool:
         """Whether own functions make a module's input of the examples."""
         return bool(self.transform or self.collate or self.mixed)
+
+    target_mean: tuple[float, ...] = ()
+    target_std: tuple[float, ...] = ()
 
     @property
     def is_image(self) -> bool:

@@ -45,8 +45,7 @@ def read_columns(path: Path, schema: TableSchema, dialect: Dialect = PLAIN) -> C
     import pyarrow as pa
     import pyarrow.parquet
 
-    names = [*schema.features, schema.target]
-    texts = {*schema.categories, *([schema.target] if schema.classes else [])}
+    names = [*schema.features, *schema.learned]
     size_of(path)  # a regular file, without holes that would take all memory
     try:
         if ending_of(path) == ".parquet":
@@ -59,7 +58,7 @@ def read_columns(path: Path, schema: TableSchema, dialect: Dialect = PLAIN) -> C
             point = PLAIN.decimal
         else:
             table, point = _read_csv(path, names, dialect), dialect.decimal
-        return plain_columns({name: table[name] for name in names}, texts, point)
+        return plain_columns({name: table[name] for name in names}, schema.words, point)
     except (pa.ArrowException, OSError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as the table that was declared: {one_line(error)}") from error
 

@@ -57,6 +57,8 @@ class Dataset:
         Names of the classes and groups, in their order; empty if they have numbers alone.
     made : Made, optional
         How the examples are made, if they are made only when they are asked for.
+    target_mean, target_std : tuple of float, default=()
+        Mean and standard deviation by which the loss of a regression scales each target; empty: declared bounds do.
     feature_names, target_names : tuple of str, default=()
         Names of the columns of a table, and of several targets, in their order; empty if they have no names.
     hides : bool, default=False
@@ -109,6 +111,8 @@ class Dataset:
     target_names: tuple[str, ...] = ()
     hides: bool = False
     mixed: bool = False
+    target_mean: tuple[float, ...] = ()
+    target_std: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the classes are those of the schema, if there is one."""
@@ -198,6 +202,8 @@ class Dataset:
             target_names=self.target_names,
             hides=self.hides,
             mixed=self.mixed,
+            target_mean=self.target_mean,
+            target_std=self.target_std,
         )
 
 

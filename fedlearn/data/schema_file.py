@@ -4,6 +4,7 @@
 data = "houses.csv"            # or .parquet; beside this file, unless the path is absolute
 target = "price"
 target_bounds = [0, 500_000]   # of a regression; in a classification: classes = ["no", "yes"]
+# several: targets = ["price", "rent"] with target_bounds = { price = [0, 500_000], rent = [0, 5_000] }, or with classes
 
 [bounds]                       # numeric features; "log" for heavy tails
 age = [0, 120]
@@ -20,6 +21,7 @@ Columns that are not named are not used. A CSV file may be written otherwise, an
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -41,8 +43,9 @@ class _SchemaFile(BaseModel):
 
     data: str
     test: str = ""
-    target: str
-    target_bounds: Pair | None = None
+    target: str = ""
+    targets: tuple[str, ...] = ()
+    target_bounds: Pair | dict[str, Pair] | None = None
     classes: tuple[str, ...] = ()
     bounds: dict[str, Pair | tuple[Number, Number, Literal["linear", "log"]]] = {}
     categories: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = {}
@@ -52,18 +55,56 @@ class _SchemaFile(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> _SchemaFile:
+        if bool(self.target) == bool(self.targets) or len(self.targets) == 1:
+            raise ValueError("declare either target (one column) or targets (several)")
         if (self.target_bounds is None) == (len(self.classes) < 2):
             raise ValueError("declare either target_bounds (a regression) or classes (at least two)")
-        names = [self.target, *self.bounds, *self.categories]
+        if self.target_bounds is not None and {*self._ranges} != {*self._learned}:
+            raise ValueError("target_bounds: give [low, high] of one target, NAME = [low, high] of each of several")
+        names = [*self._learned, *self.bounds, *self.categories]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{', '.join(twice)} is declared twice")
-        if len(names) == 1:
+        if len(names) == len(self._learned):
             raise ValueError("declare at least one feature, in [bounds] or [categories]")
-        pairs = {"target_bounds": self.target_bounds or (0.0, 1.0), **self.bounds}
+        of = " of {}" if self.targets else ""
+        pairs = {**{f"target_bounds{of.format(name)}": each for name, each in self._ranges.items()}, **self.bounds}
         for name, (low, high, *scale) in pairs.items():
             if not low < high or (scale == ["log"] and low <= 0):
                 raise ValueError(f'{name} = [{low}, {high}]: the lower bound comes first; with "log" it is above 0')
         return self
+
+    @property
+    def _learned(self) -> tuple[str, ...]:
+        return self.targets or (self.target,)
+
+    @property
+    def _ranges(self) -> dict[str, Pair]:
+        given = self.target_bounds or {}
+        return given if isinstance(given, dict) else dict.fromkeys(self._learned[:1], given)
+
+    @property
+    def table(self) -> TableSchema:
+        several = {name: self._ranges.get(name) for name in self.targets}
+        one = None if several else self._ranges.get(self.target)
+        return TableSchema(self.target, self.bounds, self.categories, one, self.classes, several)
+
+
+def declared_schema(where: str | Path, **declared: Any) -> TableSchema:
+    """Return the schema that keywords declare, by the rules of a file; categories and classes may be numbers.
+
+    Raises
+    ------
+    UsageError
+        If it is wrong; in one line that begins with `where`.
+    """
+    texts: dict[str, Any] = {"classes": _texts(declared.pop("classes", None) or ())}
+    texts["categories"] = {name: _texts(each) for name, each in declared.pop("categories").items()}
+    return _checked(where, {"data": "", **declared, **texts}).table
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    listed = () if isinstance(given, int) else (given,) if isinstance(given, str) else given
+    return tuple(in_one_form(str(each)) for each in listed)
 
 
 def _in_one_form(text: str) -> dict[str, Any]:
@@ -83,18 +124,22 @@ def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema, Dialect]:
         If the file says something wrong; in one line.
     """
     try:
-        found = _SchemaFile.model_validate(_in_one_form(text_of(path)))
+        found = _checked(path, _in_one_form(text_of(path)))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not valid TOML: {one_line(error)}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][:2])
-        text = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{path}: {f'{where}: ' if where else ''}{text}") from None
-    schema = TableSchema(found.target, found.bounds, found.categories, found.target_bounds, found.classes)
     dialect = Dialect(found.delimiter, found.decimal, found.encoding)
     try:
         dialect.check()
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
-    return path.parent / found.data, path.parent / found.test if found.test else None, schema, dialect
+    return path.parent / found.data, path.parent / found.test if found.test else None, found.table, dialect
+
+
+def _checked(where: str | Path, declared: Mapping[str, Any]) -> _SchemaFile:
+    try:
+        return _SchemaFile.model_validate(declared)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][:2])
+        text = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{where}: {f'{place}: ' if place else ''}{text}") from None

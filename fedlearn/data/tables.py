@@ -14,6 +14,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def table_dataset(
     *,
     read_test: Callable[[], Columns] | None = None,
     is_published: bool = False,
+    test_share: float = TEST_SHARE,
 ) -> Dataset:
     """Return a table from the cache; if it is not there, encode the columns that `read` returns.
 
@@ -80,27 +82,45 @@ def table_dataset(
         Returns the columns of public rows for testing; without `read_test` a share of the rows is held out.
     is_published
         Whether the table is published: then the rows held out are public, and there are no notices to an owner.
+    test_share
+        Share of the rows that is held out without `read_test`.
     """
-    share = 0.0 if read_test else share_held_out(TEST_SHARE)
+    share = 0.0 if read_test else share_held_out(test_share)
     whole_key = f"{key}\n{schema!r}\nreading {READING}, test {share} by each record with seed {SPLIT_SEED}"
 
     def make() -> Arrays:
-        rows, notices = encoded(read(), schema)
-        if read_test is None:
-            train, test, of_shares = _split(rows, share)
-            return _arrays(train, test, [*notices, *of_shares])
-        test, of_test = encoded(read_test(), schema)
-        return _arrays(rows, test, [*notices, *(f"test rows: {line}" for line in of_test)])
+        return encoded_arrays(read(), read_test() if read_test else None, schema, share)
 
-    entry = cached("table", whole_key, make)
+    is_public = is_published or read_test is not None
+    found = table_at(name, schema, whole_key, make, test_is_public=is_public)
+    return replace(found, owner_notices=()) if is_published else found
+
+
+def table_at(
+    name: str, schema: TableSchema, key: str, make: Callable[[], Arrays], *, test_is_public: bool = False
+) -> Dataset:
+    """Return a table from the cache; if it is not there, from the arrays that `make` returns (`encoded_arrays`)."""
+    entry = cached("table", key, make)
     train, test = (
         Examples(entry.arrays[f"{part}_features"], entry.arrays[f"{part}_targets"]) for part in ("train", "test")
     )
     lines = json.loads(entry.arrays[SAID].tobytes())
     more = [f"and {len(lines) - LINES:,} more such lines"] if len(lines) > LINES else []
-    notices = () if is_published else tuple(f"{name}: {line}" for line in [*lines[:LINES], *more])
-    is_public = is_published or read_test is not None
-    return Dataset.of_table(name, train, test, schema, entry.content, owner_notices=notices, test_is_public=is_public)
+    notices = tuple(f"{name}: {line}" for line in [*lines[:LINES], *more])
+    return Dataset.of_table(
+        name, train, test, schema, entry.content,
+        owner_notices=notices, test_is_public=test_is_public, target_names=tuple(schema.targets),
+    )  # fmt: skip
+
+
+def encoded_arrays(columns: Columns, of_test: Columns | None, schema: TableSchema, share: float) -> Arrays:
+    """Return a table as arrays, with lines to its owner; without test rows a share of the rows is held out."""
+    rows, notices = encoded(columns, schema)
+    if of_test is None:
+        train, test, of_shares = _split(rows, share)
+        return _arrays(train, test, [*notices, *of_shares])
+    test, of_rows = encoded(of_test, schema)
+    return _arrays(rows, test, [*notices, *(f"test rows: {line}" for line in of_rows)])
 
 
 def _arrays(train: Examples, test: Examples, notices: list[str]) -> Arrays:
@@ -128,16 +148,12 @@ def encoded(columns: Columns, schema: TableSchema) -> tuple[Examples, list[str]]
     """Return the rows that have a target, and a line for each kind of cell that is not as declared."""
     notices: list[str] = []
     features = encoded_features(columns, schema, notices)
-    target = columns[schema.target]
-    if schema.classes:
-        values = _codes(schema.target, target, schema.classes, notices, DROPPED)
-    else:
-        assert schema.target_bounds is not None
-        values = _within(schema.target, target, schema.target_bounds, notices, DROPPED)
-    absent = np.isnan(values)
+    values = _targets(columns, schema, notices)
+    absent = np.isnan(values).any(axis=tuple(range(1, values.ndim)))
     if absent.any():
+        learned = " or ".join(schema.learned)
         notices.append(
-            f"{int(absent.sum()):,} of {len(values):,} rows are left out, as they have no {schema.target} that is "
+            f"{int(absent.sum()):,} of {len(values):,} rows are left out, as they have no {learned} that is "
             f"declared, or not as many cells as the header; the first is row {int(np.flatnonzero(absent)[0]) + 1:,}"
         )
     if absent.all():
@@ -145,6 +161,17 @@ def encoded(columns: Columns, schema: TableSchema) -> tuple[Examples, list[str]]
     return Examples(
         np.ascontiguousarray(features[~absent]), values[~absent].astype(np.int64 if schema.classes else np.float64)
     ), notices
+
+
+def _targets(columns: Columns, schema: TableSchema, notices: list[str]) -> NDArray[np.float64]:
+    """Return the targets of all rows, (rows,), or (rows, targets) of several; NaN where there is none."""
+    found = [
+        _codes(name, columns[name], schema.classes, notices, DROPPED)
+        if schema.classes
+        else _within(name, columns[name], schema.ranges[name], notices, DROPPED)
+        for name in schema.learned
+    ]
+    return np.column_stack(found) if schema.targets else found[0]
 
 
 def encoded_features(columns: Columns, schema: TableSchema, notices: list[str]) -> NDArray[np.float64]:

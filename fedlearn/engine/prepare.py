@@ -17,7 +17,7 @@ from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import with_fingerprint
 from fedlearn.engine import load_engine
 from fedlearn.models import model_spec
-from fedlearn.models.loaded import dataset_of, is_ours, with_found
+from fedlearn.models.loaded import dataset_of, is_ours, with_found, with_scaling
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError
 
@@ -44,7 +44,7 @@ def prepared(config: RunConfig) -> RunConfig:
     it differs.
     """
     objects.look_in(config.out)
-    config = _with_noise_of_a_simulation(_as_baseline(config))
+    config = with_scaling(_with_noise_of_a_simulation(_as_baseline(config)))
     with checked():
         dataset = dataset_of(config)
         if dataset.made is not None and config.training.baseline == CENTRAL:

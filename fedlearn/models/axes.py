@@ -57,6 +57,11 @@ def learns_images(spec: DataSpec) -> bool:
     return spec.is_image and len(spec.target_shape) == 3
 
 
+def are_labels(spec: DataSpec) -> bool:
+    """Return whether an example has several labels of yes or no, which no sequence of tokens has."""
+    return spec.classes == 2 and len(spec.target_shape) == 1 and not spec.vocabulary
+
+
 def target_shape(spec: DataSpec) -> tuple[int, ...]:
     """Return the shape of the outputs for one example: that of its target, (C, H, W) for an image.
 

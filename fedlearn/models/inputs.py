@@ -12,8 +12,8 @@ those of `transformers`, also gets the mask: 1 for each token that is not paddin
 own, it gets that one, whatever its config says; there -1 - t is a token t that is hidden.
 
 Bytes are scaled to 0 to 1. Bytes and float32 numbers are normalised by mean and standard deviation of each channel,
-if the data set declares them. In a table, numbers are scaled from their declared bounds to -1 to 1, categories become
-one-hot vectors, and missing values become zeros.
+if the data set declares them. In a declared table, numbers are scaled from their bounds to -1 to 1, or by the mean and
+deviation of all nodes (``data.scaling``), categories become one-hot vectors, and missing values become zeros.
 
 ``data.transform`` changes each example before (`transforming.py`).
 """
@@ -21,7 +21,7 @@ one-hot vectors, and missing values become zeros.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,7 +51,7 @@ def inputs_of(spec: DataSpec, device: torch.device = CPU) -> Inputs:
 
         return Transformed(spec, partial(inputs_of, device=device))
     if spec.table is not None:
-        return _of_table(spec.table, device)
+        return _of_table(spec.table, device, spec.mean, spec.std)
     if spec.vocabulary:
         return lambda tokens: _there(tokens, device).to(torch.int64)
     return _of_numbers(spec, device)
@@ -126,16 +126,18 @@ def _there(examples: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
     return (examples if isinstance(examples, Tensor) else torch.from_numpy(examples)).to(device)
 
 
-def _of_table(schema: TableSchema, device: torch.device) -> Inputs:
+def _of_table(schema: TableSchema, device: torch.device, mean: Sequence[float], std: Sequence[float]) -> Inputs:
     bounds = list(schema.bounds.values())
     is_log = np.array([len(each) == 3 for each in bounds], bool)
     low, high = np.array([each[:2] for each in bounds], np.float64).reshape(-1, 2).T
     first, last = _on_scale(low, is_log), _on_scale(high, is_log)
+    center, unit = np.array(mean), np.array(std)
     categories = [np.arange(len(names)) for names in schema.categories.values()]
 
     def encoded(rows: NDArray[Any]) -> Tensor:
         numbers = _on_scale(np.clip(rows[:, : len(bounds)], low, high), is_log)
-        parts = [np.nan_to_num(2 * (numbers - first) / (last - first) - 1)]  # NaN, a missing value, becomes 0
+        scaled = (numbers - center) / unit if mean else 2 * (numbers - first) / (last - first) - 1
+        parts = [np.nan_to_num(scaled)]  # NaN, a missing value, becomes 0
         parts += [rows[:, [len(bounds) + place]] == codes for place, codes in enumerate(categories)]
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")).to(device)
 

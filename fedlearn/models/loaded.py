@@ -17,6 +17,7 @@ from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.naming import is_map
 from fedlearn.data.private import DataSource, Protected
+from fedlearn.data.scaling import scaled, text_of_moments
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
@@ -39,7 +40,8 @@ TAKE_ROWS_AS_THEY_ARE = ("linear", "mlp")
 def dataset_of(config: RunConfig) -> Dataset:
     """Return the run's data set; nothing that only the model needs is imported."""
     source = DataSource(_asked_for(config), config.data.dir, config.data.options)
-    return source.read(_protected(config), must_be_declared=config.privacy.noise != "seeded")
+    found = source.read(_protected(config), must_be_declared=config.privacy.noise != "seeded")
+    return scaled(found, config.data.scaling) if config.data.scaling else found
 
 
 def protects_each_record(config: RunConfig) -> bool:
@@ -77,7 +79,17 @@ def is_ours(config: RunConfig) -> bool:
 
 def with_found_data(config: RunConfig) -> RunConfig:
     """Return the settings with the data set and the device that were found, as results must name them."""
+    config = with_scaling(config)
     return with_found(config, dataset_of(config))
+
+
+def with_scaling(config: RunConfig) -> RunConfig:
+    """Return the settings with the numbers of ``data.scaling`` in place of a file: no node opens a path."""
+    if not config.data.scaling:
+        return config
+    return config.model_copy(
+        update={"data": config.data.model_copy(update={"scaling": text_of_moments(config.data.scaling)})}
+    )
 
 
 def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
@@ -285,6 +297,7 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
         notes_on_buffers,
         notes_on_parts,
         unlike_columns,
+        unlike_targets,
     )
     from fedlearn.models.torch_model import TorchModel
 
@@ -298,6 +311,7 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
             yield from clipped_statistics(model, clip=config.secure.clip)
         if config.model.name in TAKE_ROWS_AS_THEY_ARE and is_ours:
             yield from unlike_columns(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
+        yield from unlike_targets(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
 
 
 def initial_state(settings: Mapping[str, Any], state: State) -> State:

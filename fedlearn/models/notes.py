@@ -26,6 +26,7 @@ from fedlearn.words.state import is_running
 
 LOOKED_AT = 32  # examples on which metrics are compared
 UNLIKE = 100  # ratio of the largest to the smallest column from which one step size does not suit both
+UNLIKE_TARGETS = 10  # the same of targets, whose squares make up one error
 ROUNDED = 1e-2  # tolerance of a sum of probabilities, in bfloat16 too
 NO_ARITHMETIC = ("View", "Unsafe", "Reshape", "Squeeze", "Unsqueeze", "Permute", "Transpose", "TBackward", "ToCopy")
 OF_SOFTMAX = (
@@ -114,6 +115,20 @@ def unlike_columns(spec: DataSpec, examples: Examples) -> Iterator[str]:
         yield (
             f"columns of unlike scale: column {high} reaches {largest[most]:.3g}, column {low} {largest[least]:.3g} "
             "(from 0): they are taken as they are; standardize them, or give mean= and std= of each to from_arrays"
+        )
+
+
+def unlike_targets(spec: DataSpec, examples: Examples) -> Iterator[str]:
+    """Yield a line if several numbers that are learned differ much in scale, so that the largest makes up the error."""
+    if spec.table is not None or spec.classes or len(spec.target_shape) != 1 or spec.target_mean:
+        return
+    largest = np.abs(np.asarray(examples.targets)).max(axis=0)
+    least, most = largest.argmin(), largest.argmax()
+    if largest[most] > UNLIKE_TARGETS * largest[least]:
+        high, low = (repr(spec.target_names[place]) if spec.target_names else place for place in (most, least))
+        yield (
+            f"targets of unlike scale: {high} reaches {largest[most]:.3g}, {low} {largest[least]:.3g}: the loss is "
+            "that of the largest: declare their ranges (bounds=, target_bounds= of from_frame), or divide them"
         )
 
 

@@ -18,10 +18,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.learning import Precision
 from fedlearn.data.base import DataSpec, Examples
+from fedlearn.models.axes import are_labels
 from fedlearn.models.base import Evaluation
 from fedlearn.models.beside import Beside
 from fedlearn.models.buffers import EXAMPLES, kinds_of
@@ -105,10 +107,15 @@ class TorchModel:
         if hook_of(self.module, STEP):
             self.learner = LEARNER
         check_numbers(self.module)
-        self.objective = objective or objective_for(spec)
+        self.objective = objective or objective_for(spec, self._loss_of_data())
         check_memory(self.module)
         self.parts = whole(self.module)
         self.on(CPU)
+
+    def _loss_of_data(self) -> object:
+        """Return the loss of several labels, of a module that says it has a logit for each (``answers_labels``)."""
+        has_labels = are_labels(self.spec) and getattr(self.module, "answers_labels", False)
+        return functional.binary_cross_entropy_with_logits if has_labels else ""
 
     def on(self, device: torch.device) -> None:
         """Move the module to a device, where it is computed from now on."""

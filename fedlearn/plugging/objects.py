@@ -15,6 +15,7 @@ Unpickling runs code. Runs, resumed runs and evaluations unpickle; reports and o
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import importlib
 import io
@@ -25,7 +26,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from fedlearn.plugging.own_packages import is_taken
@@ -230,6 +231,9 @@ def _by_value(value: object) -> Iterator[None]:
     hidden = {name for name in hidden if not _can_be_found(name)} | {name for name in sys.modules if is_taken(name)}
     for name in hidden:
         cloudpickle.register_pickle_by_value(sys.modules[name])
+    for kind in {type(each) for each in sys.modules.values()} - {ModuleType}:  # such as that of torch.classes
+        if issubclass(kind, ModuleType) and kind.__reduce__ is object.__reduce__:
+            copyreg.pickle(kind, lambda module: (importlib.import_module, (module.__name__,)))
     try:
         yield
     finally:

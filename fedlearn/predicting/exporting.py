@@ -53,7 +53,8 @@ def _answer(objective: Any, outputs: Tensor) -> Tensor:
     if isinstance(objective, Counts):
         return outputs.exp() if objective.is_log else outputs
     if isinstance(objective, Regression) and not objective.takes_any:
-        return outputs * objective.unit + objective.center
+        unit, center = (torch.as_tensor(each, dtype=torch.float32) for each in (objective.unit, objective.center))
+        return outputs * unit + center
     return outputs
 
 

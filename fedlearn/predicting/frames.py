@@ -8,15 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.data.naming import plain_name
 from fedlearn.data.sources.as_arrays import columns_of
-from fedlearn.data.sources.column_values import FRAME, Columns, stripped
-from fedlearn.data.sources.columns import columns_of_frame
+from fedlearn.data.sources.column_values import Columns, stripped
 from fedlearn.data.sources.forms import is_hf
 from fedlearn.data.sources.table_files import Dialect
 from fedlearn.words.errors import UsageError
 
-ROWS = "the frame"  # name of rows that are no file, in errors
 TRUTH = {"true": 1.0, "false": 0.0}  # as Arrow reads them in a CSV file
 
 
@@ -55,43 +52,6 @@ def as_frame(rows: Any, columns: Sequence[str]) -> Any:
     if columns_of(rows):
         return rows
     return pd.DataFrame(list(rows), columns=None if are_dicts(rows) else list(columns))
-
-
-def columns_named(frame: Any, names: Sequence[str]) -> Columns:
-    """Return the columns of these names; others are left out, and may hold anything.
-
-    Raises
-    ------
-    UsageError
-        With the first column that is missing, or that two columns are named.
-    """
-    import pyarrow as pa
-
-    found = [plain_name(str(name)) for name in columns_of(frame)]
-    Columns(ROWS, FRAME, None, str, tuple(found), {name: place for place, name in enumerate(found)}).check(names)
-    wanted = [original for original in columns_of(frame) if plain_name(str(original)) in names]
-    if not hasattr(frame, "iloc"):  # of polars and Arrow
-        return columns_of_frame(frame.select(wanted), ROWS)
-    try:
-        return columns_of_frame(frame[wanted], ROWS)
-    except pa.ArrowException:  # a column with values of several kinds, as texts among numbers
-        return columns_of_frame(frame[wanted].apply(_as_texts), ROWS)
-
-
-def _as_texts(column: Any) -> Any:
-    if column.dtype != object:
-        return column
-    return column.map(lambda value: None if value is None or value != value else str(value))
-
-
-def words(column: Any, categories: Sequence[str]) -> Any:
-    """Return a column of truth values in the words in which its categories are declared, ``true`` or ``True``."""
-    import pyarrow as pa
-
-    if not categories or not pa.types.is_boolean(column.type):
-        return column
-    case = str.title if {"True", "False"} & set(categories) else str.lower
-    return pa.chunked_array([pa.array([None if x is None else case(str(x)) for x in column.to_pylist()], pa.string())])
 
 
 def with_numbers(table: Columns, names: Sequence[str], dialect: Dialect) -> Columns:

@@ -15,12 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.data.column_files import plain_columns
 from fedlearn.data.filling import padded
 from fedlearn.data.reading import one_line_of, text_of
 from fedlearn.data.sources.as_arrays import columns_of
 from fedlearn.data.sources.column_values import Columns, values_of
 from fedlearn.data.sources.forms import is_hf
+from fedlearn.data.sources.frame_columns import columns_named, declared_columns
 from fedlearn.data.sources.hidden import has_mask
 from fedlearn.data.sources.images import decoded
 from fedlearn.data.sources.like import examples_like
@@ -137,8 +137,8 @@ class Preparation:
         """
         schema = self.spec.table
         assert schema is not None
-        names = (*schema.features, schema.target)
-        table = frames.columns_named(frames.as_frame(rows, names), names)
+        names = (*schema.features, *schema.learned)
+        table = columns_named(frames.as_frame(rows, names), names)
         found, lines = encoded(self._plain(table, names), schema)
         for line in lines:
             log.warning(line)
@@ -155,7 +155,7 @@ class Preparation:
         return examples_like(self.spec, rows) if read is None else read(self, rows, lost)
 
     def _of_frame(self, frame: Any, lost: Lost) -> NDArray[Any]:
-        return self._of_columns(frames.columns_named(frames.as_frame(frame, self.columns), self.columns), lost)
+        return self._of_columns(columns_named(frames.as_frame(frame, self.columns), self.columns), lost)
 
     def _of_columns(self, table: Columns, lost: Lost) -> NDArray[Any]:
         frames.refuse_empty(self.columns, table.name)
@@ -175,9 +175,7 @@ class Preparation:
     def _plain(self, table: Columns, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         schema = self.spec.table
         assert schema is not None
-        words = {**schema.categories, **({schema.target: schema.classes} if schema.classes else {})}
-        arrow = {name: frames.words(table.table.column(table.places[name]), words.get(name, ())) for name in names}
-        return plain_columns(arrow, words, self.dialect.decimal if table.is_text else ".")
+        return declared_columns(table, names, schema, decimal=self.dialect.decimal)
 
     def _of_plain(self, table: Columns) -> NDArray[Any]:
         table = frames.with_numbers(table, self.columns, self.dialect)

@@ -1,4 +1,4 @@
-"""Write and read statistics.json: number of records, and mean and histogram of each column, where a model counts these.
+"""Write and read statistics.json: number of records, and moments and histogram of each column, where a model counts.
 
 The file is written when the run has completed, from the state alone: it says what `run.model()` says.
 """
@@ -34,11 +34,14 @@ class ColumnStatistics:
         Number of records in each cell, with the noise of the release.
     mean
         Mean of the values within the declared bounds; None of categories.
+    std
+        Their standard deviation; None of categories, and of runs that have not measured it.
     """
 
     labels: Annotated[list[str], Field(min_length=1)]
     counts: list[Number]
     mean: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    std: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @property
     def most_frequent(self) -> int:
@@ -65,11 +68,12 @@ class TableStatistics:
     columns: dict[str, ColumnStatistics]
 
     def lines(self) -> list[str]:
-        """Return a line for all records, and one for each column: its mean and its most frequent cell."""
+        """Return a line for all records, and one for each column: mean, deviation and most frequent cell."""
         noise = f", each count with noise of standard deviation {self.deviation:.4g}" if self.deviation else ""
         lines = [f"{self.count:.0f} records of all nodes{noise}"]
         for name, column in self.columns.items():
             mean = "" if column.mean is None else f"mean {column.mean:.6g}, "
+            mean += "" if column.std is None else f"deviation {column.std:.6g}, "
             place = column.most_frequent
             lines.append(f"{name}: {mean}most frequent {column.labels[place]} ({column.counts[place]:.0f})")
         return lines
@@ -97,7 +101,7 @@ def read_statistics(folder: Path) -> TableStatistics | None:
     if any(len(each.labels) != len(each.counts) for each in found.columns.values()):
         raise ValueError("each column should have a count for each of its cells")
     columns = {
-        _shown(name): ColumnStatistics([_shown(label) for label in each.labels], each.counts, each.mean)
+        _shown(name): ColumnStatistics([_shown(label) for label in each.labels], each.counts, each.mean, each.std)
         for name, each in found.columns.items()
     }
     return TableStatistics(found.count, found.deviation, columns)

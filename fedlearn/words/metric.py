@@ -82,6 +82,14 @@ class Metric:
         if self.headline and not self.better:
             raise ValueError(f"metric {self.name!r} is a headline: say which is better, 'up' or 'down'")
 
+    def of(self, target: str) -> Metric:
+        """Return the metric of one of several targets, or labels; it ranks no run.
+
+        >>> MAE.of("rain").name, MAE.of("rain").title
+        ('mae_rain', 'MAE of rain')
+        """
+        return replace(self, name=f"{self.name}_{target}", title=f"{self.title} of {target}", headline=False, note="")
+
     @property
     def axis_title(self) -> str:
         """The title with the unit."""

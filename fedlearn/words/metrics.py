@@ -190,6 +190,10 @@ class Metrics:
         """Return these metrics, with the loss as the headline and the only evaluated metric."""
         return replace(self, evaluated=(JUDGING_LOSS,))
 
+    def of_each(self, metric: Metric, targets: Iterable[str]) -> Metrics:
+        """Return these metrics, followed by one of them for each of several targets, by their names."""
+        return replace(self, evaluated=(*self.evaluated, *map(metric.of, targets)))
+
     def with_scores(self, scores: Iterable[Metric]) -> Metrics:
         """Return these metrics with scores before the evaluated metrics: the first of them that is ranked ranks runs.
 
@@ -262,6 +266,8 @@ def _plain() -> TypeAdapter[Metrics]:
 
 NEURAL_CLASSIFIER = Metrics((TRAIN_LOSS,), (LOSS, ACCURACY))
 NEURAL_REGRESSOR = Metrics((TRAIN_LOSS,), (MAE, MSE))
+SEVERAL = Metrics((TRAIN_LOSS,), (replace(MAE_SCALED, headline=True),))
+"""Of several targets in units of their own, which have no mean."""
 COUNTS = Metrics((TRAIN_LOSS,), (DEVIANCE, LOSS, MAE, MSE))
 LABELS = Metrics((TRAIN_LOSS,), (LOSS, replace(ACCURACY, note="of single labels"), ALL_RIGHT))
 LANGUAGE = Metrics((TRAIN_LOSS,), (LOSS, PERPLEXITY, ACCURACY))

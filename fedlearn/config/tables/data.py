@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedlearn.config.fields import Options, Positive, Settings, SwitchOrName
+from fedlearn.config.fields import Options, Positive, Settings, SwitchOrName, TableOrPath
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel, ReadBy, ReadIf
 
 
@@ -70,6 +70,14 @@ class DataSettings(Settings):
             "Share of its examples that each node does not train on, and measures the state on where nodes evaluate; "
             "at least one of two. 0: it measures on all that it trains on; of natural partitions, on the group's own "
             "test examples. With a private model it must be 0: nothing is measured there."
+        ),
+    )
+    scaling: Annotated[TableOrPath, ReadBy.TORCH] = Field(
+        default="",
+        description=(
+            "How columns of numbers are scaled for a network: by the mean and deviation in the folder of a run of "
+            "statistics or dp-statistics, in a JSON file, or in a table COLUMN = [MEAN, DEVIATION]. Empty: a declared "
+            "table by its ranges, other tables not at all."
         ),
     )
     transform: Annotated[str, ReadBy.TORCH] = Field(

@@ -145,6 +145,8 @@ def _of_examples(data: Examples, name: str) -> Brought:
 def _of_named(data: Any, name: str) -> Brought:
     *parts, target = data
     if is_hf(parts[0]):
+        if not isinstance(target, str):
+            raise _wrong(name, "of a data set of `datasets` one column is learned: give data.to_pandas() for several")
         return _of_hf(parts[0] if len(parts) == 1 else {TRAIN: parts[0], TESTS[0]: parts[1]}, name, target)
     return Brought(name, frame_arrays(*parts, target=target, name=name))
 

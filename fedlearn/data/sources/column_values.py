@@ -194,3 +194,20 @@ def _first_text(values: list[Any]) -> tuple[int, Any]:
         except (TypeError, ValueError):
             return row, value
     return 0, values[0]
+
+
+def _dense(frame: Any) -> Any:
+    """Return a frame of pandas whose sparse columns are stored in full."""
+    sparse = {name: kind.subtype for name, kind in frame.dtypes.items() if hasattr(kind, "fill_value")}
+    return frame.astype(sparse) if sparse else frame
+
+
+def columns_of_frame(frame: Any, name: str) -> Columns:
+    """Return the columns of a frame of pandas or polars, or of a table of Arrow."""
+    import pyarrow as pa
+
+    if hasattr(frame, "to_arrow"):  # of polars
+        table = frame.to_arrow()
+    else:
+        table = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(_dense(frame), preserve_index=False)
+    return Columns.of(name, FRAME, table, lambda row: f"{name}, row {row}")

@@ -44,9 +44,16 @@ def is_part(data: Any) -> bool:
 
 
 def names_a_column(data: Any) -> bool:
-    """Return whether data are one or two tables and the name of the column that is learned."""
-    is_sized = isinstance(data, tuple) and len(data) in (2, 3) and isinstance(data[-1], str)
-    return is_sized and all(is_hf(part) or columns_of(part) for part in data[:-1])
+    """Return whether data are one or two tables and the name of the column that is learned, or a list of names."""
+    if not (isinstance(data, tuple) and len(data) in (2, 3) and all(is_hf(p) or columns_of(p) for p in data[:-1])):
+        return False
+    names = data[-1]
+    return isinstance(names, str) or (isinstance(names, list) and len(names) > 0 and _are_columns(data[0], names))
+
+
+def _are_columns(table: Any, names: list[Any]) -> bool:
+    """Return whether names are columns of a table, and no targets of its rows."""
+    return all(isinstance(name, str) for name in names) and {*names} <= {*map(str, columns_of(table))}
 
 
 def is_split(data: Any) -> bool:

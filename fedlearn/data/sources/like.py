@@ -112,6 +112,11 @@ def held_out_like(spec: DataSpec, other: Dataset) -> Examples:
             inputs = inputs[:, places_of(spec.feature_names, theirs.feature_names)]
         except ValueError as error:
             raise UsageError(f"data set {other.name!r}: {error}") from None
+    if spec.target_names and theirs.target_names:
+        try:
+            targets = targets[:, places_of(spec.target_names, theirs.target_names)]
+        except ValueError as error:
+            raise UsageError(f"data set {other.name!r}: {error}") from None
     if spec.classes:
         targets = by_names(targets, theirs.class_names, spec.class_names, other.name)
         if not (spec.class_names and theirs.class_names) and theirs.classes > spec.classes:

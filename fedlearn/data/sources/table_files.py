@@ -257,5 +257,5 @@ def no_number(value: object) -> str:
     """Return what to do about a value that is no number."""
     if isinstance(value, str) and WITH_COMMA.fullmatch(value.strip()):
         return f"{quoted(value)} has a decimal comma: say data.options.decimal=','"
-    allowed = "leave the column out by inputs or without, or declare the table in a .toml file"
+    allowed = "leave the column out by inputs or without, or declare the table (bounds, categories)"
     return f"{quoted(value)} is no number: numbers alone are learned from; {allowed}"

@@ -12,6 +12,7 @@ from torch.nn import functional
 from fedlearn.data.base import DataSpec
 from fedlearn.kernels import PooledConv2d
 from fedlearn.models.base import image_shape
+from fedlearn.models.networks.shapes import num_outputs
 
 SMALLEST = 16  # pixels a side: of smaller images nothing is left after the second pooling
 
@@ -37,6 +38,8 @@ class CNN(nn.Module):
     62006
     """
 
+    answers_labels = True
+
     def __init__(self, spec: DataSpec) -> None:
         super().__init__()
         height, width, channels = image_shape(spec, smallest=SMALLEST)
@@ -44,7 +47,7 @@ class CNN(nn.Module):
         self.conv2 = PooledConv2d(6, 16, 5, relu=True)
         self.fc1 = nn.Linear(16 * _after(height) * _after(width), 120)
         self.fc2 = nn.Linear(120, 84)
-        self.fc3 = nn.Linear(84, spec.classes)
+        self.fc3 = nn.Linear(84, num_outputs(spec))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits; shapes in the comments are those of 32 x 32 pixels."""

@@ -12,6 +12,7 @@ from torch.nn import functional
 from fedlearn.data.base import DataSpec
 from fedlearn.kernels import PooledConv2d
 from fedlearn.models.base import image_shape
+from fedlearn.models.networks.shapes import num_outputs
 
 SMALLEST = 4  # pixels a side, which are halved twice
 
@@ -39,13 +40,15 @@ class CNNLarge(nn.Module):
     1663370
     """
 
+    answers_labels = True
+
     def __init__(self, spec: DataSpec) -> None:
         super().__init__()
         height, width, channels = image_shape(spec, smallest=SMALLEST)
         self.conv1 = PooledConv2d(channels, 32, 5, padding=2, relu=True)
         self.conv2 = PooledConv2d(32, 64, 5, padding=2, relu=True)
         self.fc1 = nn.Linear(64 * (height // 4) * (width // 4), 512)
-        self.fc2 = nn.Linear(512, spec.classes)
+        self.fc2 = nn.Linear(512, num_outputs(spec))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits; shapes in the comments are those of 32 x 32 pixels."""

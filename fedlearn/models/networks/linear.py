@@ -23,5 +23,7 @@ class Linear(nn.Sequential):
     30730
     """
 
+    answers_labels = True
+
     def __init__(self, spec: DataSpec) -> None:
         super().__init__(nn.Flatten(), nn.Linear(flat_size(spec), num_outputs(spec)), *in_shape(spec))

@@ -39,6 +39,8 @@ class MLP(nn.Sequential):
     199210
     """
 
+    answers_labels = True
+
     def __init__(
         self,
         spec: DataSpec,

@@ -12,6 +12,7 @@ from torchvision.models.resnet import BasicBlock, ResNet
 
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import image_shape
+from fedlearn.models.networks.shapes import num_outputs
 
 GROUPS = 2  # as in Hsieh et al. 2020
 
@@ -40,8 +41,10 @@ class ResNet18(ResNet):
     11173962
     """
 
+    answers_labels = True
+
     def __init__(self, spec: DataSpec) -> None:
         _, _, channels = image_shape(spec, smallest=1)
-        super().__init__(BasicBlock, [2, 2, 2, 2], num_classes=spec.classes, norm_layer=_group_norm)
+        super().__init__(BasicBlock, [2, 2, 2, 2], num_classes=num_outputs(spec), norm_layer=_group_norm)
         self.conv1 = nn.Conv2d(channels, 64, 3, stride=1, padding=1, bias=False)
         self.maxpool = nn.Identity()

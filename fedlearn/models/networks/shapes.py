@@ -7,7 +7,7 @@ from math import prod
 from torch import nn
 
 from fedlearn.data.base import DataSpec
-from fedlearn.models.axes import target_shape
+from fedlearn.models.axes import are_labels, target_shape
 from fedlearn.models.inputs import input_shape
 from fedlearn.words.errors import SettingError
 
@@ -20,21 +20,20 @@ def flat_size(spec: DataSpec) -> int:
 
 
 def num_outputs(spec: DataSpec) -> int:
-    """Return the number of outputs for one example: one logit a class, or the numbers of a regression.
+    """Return the number of outputs for one example: one logit a class or label, or the numbers of a regression.
 
     Raises
     ------
     SettingError
         If an example has classes at several places.
     """
+    if are_labels(spec):
+        return spec.target_shape[0]
     if spec.classes and spec.target_shape:
         several = f"an example has classes at {' x '.join(map(str, spec.target_shape))} places"
-        labels = "for several labels of yes or no a module of yours, with a logit for each, and "
-        labels += "model.loss = 'torch.nn:BCEWithLogitsLoss'; "
-        ways = "for sequences model.name lstm or transformer, else a module of yours"
-        is_labels = spec.classes == 2 and len(spec.target_shape) == 1
-        allowed = f"{several}: take {labels if is_labels else ''}{ways}"
-        raise SettingError("data.dataset", spec.name, allowed)
+        ways = "for sequences take model.name lstm or transformer, else a module of yours"
+        numbers = "; if they are numbers, give them as floats (regression = true)"
+        raise SettingError("data.dataset", spec.name, f"{several}: {ways}{numbers}")
     return spec.classes or prod(spec.target_shape)
 
 

@@ -89,7 +89,7 @@ def of_labels(outputs: Tensor, targets: Tensor, threshold: float) -> Predictions
     return Predictions(truth.flatten().numpy(), guess.flatten().numpy(), torch.stack([1 - of_one, of_one], 1).numpy())
 
 
-def of_numbers(outputs: Tensor, targets: Tensor, *, center: float, unit: float) -> Predictions:
+def of_numbers(outputs: Tensor, targets: Tensor, *, center: Tensor, unit: Tensor) -> Predictions:
     """Return the predictions of numbers, (N,) or (N, L), in the unit of the targets."""
     both = [each.double() * unit + center for each in (targets, outputs)]
     truth, guess = ((each if each.ndim == 1 else each.flatten(1)).numpy() for each in both)

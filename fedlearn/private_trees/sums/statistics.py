@@ -1,8 +1,13 @@
-"""Counts, means and histograms of declared columns, from sums over all nodes.
+"""Counts, means, standard deviations and histograms of declared columns, from sums over all nodes.
 
 A record adds at most one `UNIT` to each statistic: to the number of records, to one cell of each column's histogram,
-and to the sum of each numeric column, as its place within the declared bounds. So the sums of a record are at most
-`Columns.most` in the L1 norm; a mean is exact to 1 / (2 UNIT) of the width of its bounds.
+and to the moments of each numeric column. So the sums of a record are at most `Columns.most` in the L1 norm; a mean is
+exact to 1 / (2 UNIT) of the width of its bounds.
+
+*The moments of a column cost no more than its mean.* A value whose place within the declared bounds is p, from 0 to 1,
+adds p to one sum and p (1 - p) to another. Together they are 2 p - p^2 = 1 - (1 - p)^2, at most 1. In whole UNITs, with
+a = p UNIT rounded, the second sum gets b = a (UNIT - a) / UNIT rounded: a (UNIT - a) / UNIT is at most the whole number
+UNIT - a, hence so is b, and a + b is at most UNIT. The sum of squares is that of p less that of p (1 - p).
 """
 
 from __future__ import annotations
@@ -17,7 +22,9 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import TableSchema
 
-UNIT = 2**10
+UNIT = 2**20
+CLEAR = 3  # times the noise in a variance, at most so large, that a variance must exceed to be told
+BEFORE = 2**10  # UNIT of runs whose sums have no second moment
 MISSING = "missing"
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -35,11 +42,14 @@ class Histogram:
         (cells,) number of records in each, with the noise of the release.
     mean
         Mean of the values within the declared bounds; NaN for categories.
+    std
+        Their standard deviation; NaN for categories, and where the noise in it may be as large.
     """
 
     labels: tuple[str, ...]
     counts: FloatArray
     mean: float = float("nan")
+    std: float = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +71,26 @@ class Statistics:
     deviation: float
 
     def to_plain(self) -> dict[str, object]:
-        """Return the statistics as plain values; None for a mean that there is not."""
+        """Return the statistics as plain values; None for a mean or deviation that there is not."""
         columns = {
             name: {
                 "labels": list(each.labels),
                 "counts": each.counts.tolist(),
                 "mean": each.mean if np.isfinite(each.mean) else None,
+                "std": each.std if np.isfinite(each.std) else None,
             }
             for name, each in self.columns.items()
         }
         return {"count": self.count, "deviation": self.deviation, "columns": columns}
 
     def __str__(self) -> str:
-        """Return a line for all records, and one for each column: its mean, or its most frequent category."""
+        """Return a line for all records, and one for each column: mean, deviation, most frequent cell."""
         noise = f", each count with noise of standard deviation {self.deviation:.4g}" if self.deviation else ""
         lines = [f"{self.count:.0f} records{noise}"]
         for name, each in self.columns.items():
             place = int(np.argmax(each.counts))
             said = f"mean {each.mean:.6g}, " if np.isfinite(each.mean) else ""
+            said += f"deviation {each.std:.6g}, " if np.isfinite(each.std) else ""
             lines.append(f"{name}: {said}most frequent {each.labels[place]} ({each.counts[place]:.0f})")
         return "\n".join(lines)
 
@@ -96,14 +108,11 @@ class Columns:
 
     def __init__(self, schema: TableSchema, bins: int) -> None:
         numbers: dict[str, Any] = dict(schema.bounds)
-        words = dict(schema.categories)
-        target = {schema.target: schema.target_bounds or schema.classes}
-        of_target = dict(target) if schema.target_bounds else {}
-        self._edges = {name: _edges(given, bins) for name, given in {**numbers, **of_target}.items()}
-        self._words = {**words, **({} if of_target else target)}
-        self.names = (*numbers, *words, schema.target)
+        self._edges = {name: _edges(given, bins) for name, given in {**numbers, **schema.ranges}.items()}
+        self._words = schema.words
+        self.names = (*schema.features, *schema.learned)
         self.sizes = [len(self.labels(name)) for name in self.names]
-        self.length = 1 + sum(self.sizes) + len(self._edges)
+        self.length = 1 + sum(self.sizes) + 2 * len(self._edges)
         self.most = UNIT * (1 + len(self.names) + len(self._edges))
 
     def labels(self, name: str) -> tuple[str, ...]:
@@ -114,34 +123,45 @@ class Columns:
 
     def cells(self, rows: FloatArray, targets: FloatArray) -> list[IntArray]:
         """Return (rows,) the cell of each row, for each column; what is not declared is missing."""
-        values = [*rows.T, targets]
+        values = [*rows.T, *np.atleast_2d(targets.T)]
         return [self._cell(name, column) for name, column in zip(self.names, values, strict=True)]
 
     def sums(self, rows: FloatArray, targets: FloatArray) -> IntArray:
-        """Return (length,) the sums of rows, in UNITs: their number, the histograms, the sums of numeric columns."""
-        values = dict(zip(self.names, [*rows.T, targets], strict=True))
+        """Return (length,) the sums of rows, in UNITs: their number, the histograms, both moments of each number."""
+        values = dict(zip(self.names, [*rows.T, *np.atleast_2d(targets.T)], strict=True))
         cells = zip(self.cells(rows, targets), self.sizes, strict=True)
         counts = [np.bincount(cell, minlength=size) for cell, size in cells]
-        places = [np.nansum(np.rint(UNIT * self._place(name, values[name]))) for name in self._edges]
-        return np.concatenate([[UNIT * len(rows)], *(UNIT * each for each in counts), places]).astype(np.int64)
+        places = [np.rint(UNIT * self._place(name, values[name])) for name in self._edges]
+        moments = [places, [np.rint(each * (UNIT - each) / UNIT) for each in places]]
+        sums = [np.nansum(each) for moment in moments for each in moment]
+        return np.concatenate([[UNIT * len(rows)], *(UNIT * each for each in counts), sums]).astype(np.int64)
 
     def read(self, sums: IntArray, variance: float) -> Statistics:
         """Return the statistics that (length,) released sums tell, with the variance of their noise."""
-        count, *rest = sums / UNIT
-        *parts, places = np.split(np.array(rest), np.cumsum(self.sizes))
-        place_of = dict(zip(self._edges, places.tolist(), strict=True))
+        unit = UNIT if len(sums) == self.length else BEFORE
+        count, *rest = sums / unit
+        deviation = float(np.sqrt(variance)) / unit
+        *parts, moments = np.split(np.array(rest), np.cumsum(self.sizes))
+        moments = np.append(moments, np.full(2 * len(self._edges) - len(moments), np.nan)).reshape(2, -1)
+        moments_of = dict(zip(self._edges, moments.T, strict=True))
         columns = {
-            name: Histogram(self.labels(name), part, self._mean(name, part, place_of.get(name)))
+            name: Histogram(
+                self.labels(name), part, *self._moments(name, count - part[-1], moments_of.get(name), deviation)
+            )
             for name, part in zip(self.names, parts, strict=True)
         }
-        return Statistics(float(count), columns, float(np.sqrt(variance)) / UNIT)
+        return Statistics(float(count), columns, deviation)
 
-    def _mean(self, name: str, counts: FloatArray, place: float | None) -> float:
-        known = counts[:-1].sum()
-        if place is None or known < 1:
-            return float("nan")
+    def _moments(self, name: str, known: float, moments: FloatArray | None, deviation: float) -> tuple[float, float]:
+        """Return mean and standard deviation of known values in the unit of the column; NaN where there is none."""
+        if moments is None or known < 1:
+            return float("nan"), float("nan")
         low, high = self._edges[name][[0, -1]]
-        return float(low + (high - low) * np.clip(place / known, 0, 1))
+        place, spread = moments / known
+        variance = place - spread - place**2
+        is_clear = variance > CLEAR * deviation / known
+        std = float((high - low) * np.sqrt(variance)) if is_clear else float("nan")
+        return float(low + (high - low) * np.clip(place, 0, 1)), std
 
     def _place(self, name: str, values: FloatArray) -> FloatArray:
         low, high = self._edges[name][[0, -1]]

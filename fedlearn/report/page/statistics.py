@@ -38,17 +38,18 @@ def _of_run(run: StoredRun, *, named: bool) -> str:
 
 
 def _columns(found: TableStatistics) -> Table:
-    """Return the table of columns: mean, most frequent cell, missing values, and the histogram as bars."""
+    """Return the table of columns: mean, deviation, most frequent cell, missing values, and the histogram as bars."""
     columns = (
         Column("column", "column", numeric=False),
         Column("mean", "mean", lambda mean: f"{mean:.6g}"),
+        Column("std", "deviation", lambda std: f"{std:.6g}"),
         Column("most_frequent", "most frequent", numeric=False),
         Column("records", "records there", _records),
         Column("missing", "missing", _records),
         Column("histogram", "histogram", numeric=False),
     )
     rows = tuple(
-        (name, each.mean, each.labels[place], each.counts[place], each.counts[-1], bars(each))
+        (name, each.mean, each.std, each.labels[place], each.counts[place], each.counts[-1], bars(each))
         for name, each in list(found.columns.items())[:MOST_COLUMNS]
         for place in (each.most_frequent,)
     )

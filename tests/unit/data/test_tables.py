@@ -108,7 +108,7 @@ def test_the_test_rows_are_some_fifth_and_the_same_in_every_process_and_for_ever
     ("change", "said"),
     [
         (("classes = [", "clases = ["), "clases: Extra inputs"),
-        (('target = "income"', ""), "target: Field required"),
+        (('target = "income"', ""), "declare either target"),
         (('classes = ["low", "high"]', ""), "either target_bounds"),
         (('classes = ["low", "high"]', 'classes = ["low"]'), "either target_bounds"),
         (('classes = ["low", "high"]', 'classes = ["low", "high"]\ntarget_bounds = [0, 1]'), "either target_bounds"),

@@ -167,6 +167,13 @@ def test_object_of_an_older_version_is_loaded_without_a_name_or_a_checksum(store
     assert load_reference(reference) == [1, 2, 3]
 
 
+def test_module_of_a_kind_of_its_own_is_found_by_its_name():
+    text = "import torch\ndef net(spec): return torch.nn.Linear(3, spec.classes)"  # torch.classes is such a module
+    made: dict[str, object] = {"__name__": "__main__"}
+    exec(text, made)
+    assert objects.load(objects.reference_to(made["net"])).__code__ == made["net"].__code__
+
+
 def test_what_cannot_be_pickled_says_so(tmp_path):
     with (tmp_path / "file").open("w") as file, pytest.raises(ValueError, match="it cannot be pickled"):
         objects.reference_to(file)

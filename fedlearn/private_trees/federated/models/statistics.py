@@ -27,7 +27,7 @@ from fedlearn.words.state import State
 
 
 class PrivateStatistics(SumsModel):
-    """Number of records, and mean and histogram of each declared column, with noise.
+    """Number of records, and mean, deviation and histogram of each declared column, with noise.
 
     Parameters
     ----------
@@ -107,10 +107,10 @@ class ExactStatistics(PrivateStatistics):
 def dp_statistics(spec: DataSpec, options: Mapping[str, Any]) -> PrivateStatistics:
     """Return the model ``dp-statistics`` for a table; raise `SettingError` for other data."""
     options = options_for(PrivateStatistics, options, setting="model.options", reserved=("schema",))
-    return PrivateStatistics(table_of("dp-statistics", spec), **options)
+    return PrivateStatistics(table_of("dp-statistics", spec, of_one_target=False), **options)
 
 
 def exact_statistics(spec: DataSpec, options: Mapping[str, Any]) -> ExactStatistics:
     """Return the model ``statistics`` for a table; raise `SettingError` for other data."""
     options = options_for(ExactStatistics, options, setting="model.options", reserved=("schema",))
-    return ExactStatistics(table_of("statistics", spec), **options)
+    return ExactStatistics(table_of("statistics", spec, of_one_target=False), **options)

@@ -8,10 +8,13 @@ from fedlearn.words.errors import SettingError
 KNOWN = {"classes": "adult", "numbers": "california, diabetes"}  # our tables, by the kind of target
 
 
-def table_of(name: str, spec: DataSpec) -> TableSchema:
-    """Return the schema of the data set; raise `SettingError` where it is no table."""
+def table_of(name: str, spec: DataSpec, *, of_one_target: bool = True) -> TableSchema:
+    """Return the schema of the data set; raise `SettingError` where it is no table, or declares several targets."""
     if spec.table is None:
         raise SettingError("model.name", name, f"the model learns from tables, and {spec.name!r} is none")
+    if of_one_target and spec.table.targets:
+        several = f"{spec.name!r} declares {len(spec.table.targets)}: declare one as target"
+        raise SettingError("model.name", name, f"the model learns one target, and {several}")
     return spec.table
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.data.base import DataSpec
+from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.models import load_model
-from fedlearn.private_trees.sums.statistics import UNIT, Columns
+from fedlearn.private_trees.sums.statistics import BEFORE, UNIT, Columns
 from fedlearn.words.errors import SettingError, UsageError
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset, examples
 from tests.oracles.sums import config_of
@@ -32,6 +32,7 @@ def test_what_is_read_is_what_pandas_counts(schema):
         counts, _ = np.histogram(values.dropna(), edges)
         assert found.columns[name].counts.tolist() == [*counts, values.isna().sum()]
         assert found.columns[name].mean == pytest.approx(values.mean(), abs=(high - low) / UNIT)
+        assert found.columns[name].std == pytest.approx(values.std(ddof=0), rel=1e-4)
     words = {**schema.categories, **({} if schema.target_bounds else {"y": schema.classes})}
     for name, each in words.items():
         counts = frame[name].value_counts(dropna=False)
@@ -50,6 +51,34 @@ def test_a_record_adds_no_more_than_is_claimed(row, target):
     columns = Columns(REGRESSION, 5)
     one = columns.sums(np.array([row]), np.array([target]))
     assert np.abs(one).sum() <= columns.most and np.abs(one).max() <= UNIT and one.min() >= 0
+
+
+def test_both_moments_of_any_value_are_together_at_most_one_unit():
+    columns = Columns(TableSchema("y", {"x": (0, 1)}, classes=("a", "b")), 1)
+    place = np.arange(UNIT + 1) / UNIT
+    first, second = (np.array([columns.sums(p[None, None], np.zeros(1))[-2:] for p in place[:: UNIT // 64]])).T
+    whole = place * UNIT
+    assert (whole + np.rint(whole * (UNIT - whole) / UNIT)).max() == UNIT
+    np.testing.assert_array_equal(second, np.rint(first * (UNIT - first) / UNIT))
+
+
+def test_noise_that_may_be_as_large_tells_no_deviation_and_the_mean_stays():
+    columns, data = Columns(REGRESSION, 4), examples(500, REGRESSION)
+    sums = columns.sums(data.inputs, data.targets)
+    clear, hidden = (columns.read(sums, float(UNIT * noise) ** 2) for noise in (1.0, 100.0))
+    assert clear.columns["a"].std > 0 and np.isnan(hidden.columns["a"].std)
+    assert clear.columns["a"].mean == hidden.columns["a"].mean
+    assert hidden.to_plain()["columns"]["a"]["std"] is None
+
+
+def test_sums_of_a_run_before_second_moments_are_still_read():
+    columns, data = Columns(REGRESSION, 4), examples(500, REGRESSION)
+    now = columns.sums(data.inputs, data.targets)
+    before = np.rint(now[: -len(columns._edges)] * BEFORE / UNIT).astype(np.int64)
+    old, new = columns.read(before, 0.0), columns.read(now, 0.0)
+    assert old.count == new.count == 500 and np.isnan(old.columns["a"].std)
+    assert old.columns["a"].counts.tolist() == new.columns["a"].counts.tolist()
+    assert old.columns["a"].mean == pytest.approx(new.columns["a"].mean, abs=1e-3)
 
 
 def test_a_value_at_the_last_edge_lies_in_the_last_bin_and_one_outside_is_moved_to_the_nearest():

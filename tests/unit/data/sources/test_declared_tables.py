@@ -1,0 +1,93 @@
+"""Tables that are declared by keywords, beside a TOML file that says the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedlearn.data import from_any, from_frame, from_table, load_dataset
+from fedlearn.words.errors import UsageError
+
+TOML = """
+data = "people.csv"
+target = "sick"
+classes = ["no", "yes"]
+bounds = { age = [0, 100], income = [1, 1000, "log"] }
+categories = { job = ["clerk", "7"], retired = ["True", "False"] }
+"""
+FEATURES = {
+    "bounds": {"age": (0, 100), "income": (1, 1000, "log")},
+    "categories": {"job": ["clerk", 7], "retired": [True, False]},
+}
+DECLARED = {**FEATURES, "target": "sick", "classes": ["no", "yes"]}
+
+
+def people(rows=200):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"age": rng.integers(0, 120, rows).astype(float), "income": rng.integers(1, 2000, rows)})
+    frame["job"] = rng.choice(np.array(["clerk", "7", "pilot", None], object), rows)
+    frame["retired"] = rng.random(rows) < 0.5
+    frame["sick"] = rng.choice(["no", "yes", "perhaps"], rows)
+    frame["fever"], frame["cough"] = rng.random(rows) < 0.5, rng.random(rows) < 0.5
+    return frame.mask(pd.DataFrame({**dict.fromkeys(frame, False), "age": frame.age == 7}))
+
+
+def test_a_declaration_means_the_same_by_file_and_by_keywords(tmp_path, caplog):
+    people().to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "people.toml").write_text(TOML)
+    of_file = load_dataset(str(tmp_path / "people.toml"), "")
+    for found in (from_frame(people(), **DECLARED), from_table(tmp_path / "people.csv", **DECLARED)):
+        assert found.schema == of_file.schema and found.spec.classes == 2
+        for part in ("train", "test"):
+            theirs, ours = getattr(found, part), getattr(of_file, part)
+            np.testing.assert_array_equal(theirs.inputs, ours.inputs)
+            np.testing.assert_array_equal(theirs.targets, ours.targets)
+        assert not found.test_is_public and not found.counted
+    assert "job: 50 of 152 values are not declared ('pilot')" in caplog.text  # once, where the frame was given
+
+
+def test_several_targets_are_numbers_in_ranges_of_their_own_or_labels():
+    bounds = {"age": FEATURES["bounds"]["age"]}
+    ranges = {"income": (0, 2000), "fever": (0, 1)}
+    numbers = from_frame(people(), people(9), targets=["income", "fever"], bounds=bounds, target_bounds=ranges)
+    assert numbers.spec.target_names == ("income", "fever") and numbers.schema.ranges == ranges
+    np.testing.assert_array_equal(numbers.test.targets, people(9)[["income", "fever"]].astype(float))
+    labels = from_frame(people(), people(9), targets=["fever", "cough"], bounds=bounds, classes=["False", "True"])
+    assert labels.spec.target_shape == (2,) and labels.spec.classes == 2
+    np.testing.assert_array_equal(labels.test.targets, people(9)[["fever", "cough"]])
+
+
+def test_names_of_several_columns_go_with_a_frame_and_a_file(tmp_path):
+    frame = people()[["income", "fever", "cough"]].assign(half=0.5)
+    labels = from_any((frame, ["cough", "fever"]))
+    assert labels.spec.target_names == ("cough", "fever") and labels.spec.feature_names == ("income", "half")
+    numbers = from_any((frame, ["income", "half"]))
+    assert numbers.spec.classes == 0 and numbers.test.targets.dtype == np.float32
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    for options in ({"targets": ["income", "half"]}, {"target": ["income", "half"]}):
+        again = from_table(tmp_path / "people.csv", **options)
+        assert again.spec.target_names == ("income", "half")
+        np.testing.assert_array_equal(again.train.targets, numbers.train.targets)
+    assert from_any((frame[:3], ["no", "yes", "no"])).spec.class_names == ("no", "yes")  # a list of classes
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"classes": None}, "frame: declare either target_bounds"),
+        ({"target": "", "targets": ["sick", "job"]}, "frame: job is declared twice"),
+        ({"targets": ["fever"]}, "say once which column is learned"),
+        ({"groups": "job"}, "groups: bounds and categories name"),
+        ({"bounds": {"age": (9, 1)}}, "age = .9.0, 1.0.: the lower bound comes first"),
+        ({"bounds": {"height": (0, 1)}}, "frame has no column 'height'"),
+        ({"bounds": None, "categories": None, "target_bounds": (0, 1)}, "target_bounds: declare the columns"),
+        ({"targets": ["income", "age"], "target": "", "classes": None, "bounds": {"fever": (0, 1)},
+          "target_bounds": {"age": (0, 1)}}, "NAME = .low, high. of each of several"),
+        ({"bounds": None, "categories": None, "target": "", "targets": ["income", "job"], "inputs": "age"},
+         "numbers and words"),
+    ],
+)  # fmt: skip
+def test_a_wrong_declaration_is_one_line(change, said):
+    with pytest.raises(UsageError, match=said):
+        from_frame(people().dropna(), **{**DECLARED, **change})
