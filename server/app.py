@@ -52,6 +52,7 @@ from server.summary import (
     write_counted,
     write_summary,
 )
+from server.tested import tested
 from strategies import RoundStrategy, load_strategy
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ def main(grid: Grid, context: Context) -> None:
         events.write("started", **_about(run))
         with _summarized(run, folder, completed), stoppable(folder.path, seconds_in(config.stop.time_limit)):
             schedule.run()
+            run.tested = tested(run)
             write_confusions(run, plan.traits.spec)
             if plan.traits.counts:
                 write_counted(run)

@@ -204,11 +204,12 @@ class Run(Predicts):
         from fedlearn.data.sources.brought import brought
         from fedlearn.data.sources.forms import names_a_column
         from fedlearn.data.sources.like import examples_like, held_out_like, scored_like
-        from fedlearn.models.loaded import dataset_of
+        from fedlearn.models.loaded import dataset_of, rows_measured
 
         if data is None:
             objects.look_in(self.folder)
-            return dataset_of(self.settings).test
+            rows = rows_measured(self.settings, dataset_of(self.settings), once=True)
+            return rows.at(0, len(rows))
         if (table := self.spec.table) is not None and names_a_column(data) and data[1:] == (table.target,):
             return self.preparation.examples(data[0])
         found = load_dataset(str(data), self.settings.data.dir) if isinstance(data, str | Path) else data

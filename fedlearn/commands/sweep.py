@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -98,6 +99,7 @@ def sweep(
     Whatever had stopped it, the same command goes on with it; more seeds or values may be added.
     """
     from fedlearn.report.writing import write_report
+    from fedlearn.sweeps.choosing import write_choice
     from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
 
     limit = as_duration(given.pop("stop.time_limit", ""))  # of all runs together
@@ -112,6 +114,8 @@ def sweep(
         raise Interrupted(stop, "; the same command goes on from here") from None
     if any(result.completed for result in results):
         Console(highlight=False).print(_table(results))
+        for line in write_choice(planned, results, folder):
+            print(printable(line))
         page, _ = write_report([folder])
         print(printable(f"results in {folder}, page {page}; {minutes_of(results):.1f} minutes of running"))
     refuse_failures(results)
@@ -129,7 +133,7 @@ def _plan_of(
     varying = (*OF_ONE_RUN, *planned.varying)
     layers = all_layers(configs)
     base = {name: value for name, value in merged(layers).items() if name not in varying}
-    planned = planned.with_other(base=base | given, seeds=seeds)
+    planned = replace(planned.with_other(base=base | given, seeds=seeds), validates=True)
     if not planned.axes and len(planned.seeds) == 1:
         raise UsageError(
             "no setting varies: add --vary KEY=VALUE,VALUE or --seeds N,N, or name a plan; for one run use simulate"
@@ -155,12 +159,15 @@ def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
 
 def _table(results: list[Result]) -> Table:
     """Return a table of one row a point: the metrics it is judged by and its upload, means over seeds."""
+    from fedlearn.report.choosing import BETTER_BY, choice_of
     from fedlearn.report.numbers import number_spread, size
     from fedlearn.report.points import counts_in
     from fedlearn.sweeps.results import points_of
     from fedlearn.words.metrics import KNOWN, declared
 
     points = points_of(results)
+    choice = choice_of(points)
+    apart = choice.differences if choice is not None and any(choice.differences) else ()
     summary = points[0].runs[0].summary
     metrics = declared(summary.get("metrics")) or KNOWN
     shown = [metric for metric in metrics.results if isinstance(summary.get(metric.name), int | float)][:2]
@@ -169,7 +176,9 @@ def _table(results: list[Result]) -> Table:
         table.add_column(escape(axis), overflow="fold")
     for title in ("seeds", *(metric.axis_title for metric in shown), "upload"):
         table.add_column(escape(title), justify="right")
-    for point in points:
+    if apart:
+        table.add_column(BETTER_BY)
+    for place, point in enumerate(points):
         scores = []
         for metric in shown:
             if not isinstance(point.runs[0].summary.get(metric.name), int | float):
@@ -179,5 +188,7 @@ def _table(results: list[Result]) -> Table:
             scores.append(number_spread(*point.over_seeds(metric.name)) + words)
         is_sent = all("baseline" not in run.summary and "bytes_up" in run.summary for run in point.runs)
         upload = size(point.over_seeds("bytes_up").mean) if is_sent else "-"
-        table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload)
+        difference = apart[place] if apart else None
+        cells = [escape(difference.text()) if difference else "-"] if apart else []
+        table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload, *cells)
     return table

@@ -94,6 +94,11 @@ class PlannedPoint(Point):
 
     labels: Mapping[str, str]
 
+    @property
+    def name(self) -> str:
+        """The axes with the labels of the point."""
+        return ", ".join(f"{axis}={label}" for axis, label in self.labels.items()) or "all runs"
+
     def over_seeds(self, name: str) -> MeanSd:
         """Return the mean and deviation of one number over the runs' summaries."""
         return MeanSd.of([run.summary[name] for run in self.runs])
