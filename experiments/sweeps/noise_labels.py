@@ -62,7 +62,8 @@ def _of_all_rows(point: PlannedPoint, choice: Choice) -> float:
 
 def is_chance(accuracy: float, rows: float) -> bool:
     """Return whether an accuracy on so many rows is within 3.3 standard errors of chance."""
-    return abs(accuracy - CHANCE) <= ERRORS * (CHANCE * (1 - CHANCE) / rows) ** 0.5
+    error = float((CHANCE * (1 - CHANCE) / rows) ** 0.5)
+    return abs(accuracy - CHANCE) <= ERRORS * error
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, rows in (("reported", ROWS * (1 - SHARE)), ("before", ROWS)):
         values = [getattr(each, name) for each in found]
         within = sum(is_chance(value, rows) for value in values)
-        mean, error = np.mean(values), (CHANCE * (1 - CHANCE) / rows / len(values)) ** 0.5
+        mean, error = float(np.mean(values)), (CHANCE * (1 - CHANCE) / rows / len(values)) ** 0.5
         print(
             f"{name}: {within} of {len(values)} within 3.3 standard errors of chance; mean {mean:.4f}, "
             f"{(mean - CHANCE) / error:+.1f} standard errors of the mean from chance"

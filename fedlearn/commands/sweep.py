@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -25,7 +25,7 @@ from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError, printable, said
 
 if TYPE_CHECKING:
-    from fedlearn.sweeps.plan import Plan
+    from fedlearn.sweeps.plan import Plan, Run
     from fedlearn.sweeps.results import Result
 
 EXAMPLES = """\
@@ -84,6 +84,13 @@ def sweep(
     quick: Annotated[
         bool, typer.Option("--quick", help="What the plan's \\[quick] table says.", rich_help_panel=SWEEP)
     ] = False,
+    slurm: Annotated[
+        bool,
+        typer.Option(
+            "--slurm", help="Run nothing: write an array job, a run for each task, for sbatch.", rich_help_panel=SWEEP
+        ),
+    ] = False,
+    task: Annotated[int | None, typer.Option(hidden=True)] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -98,9 +105,7 @@ def sweep(
     The folder gets runs.csv, rounds.csv and points.csv (means and deviations over seeds), a page, and the run folders.
     Whatever had stopped it, the same command goes on with it; more seeds or values may be added.
     """
-    from fedlearn.report.writing import write_report
-    from fedlearn.sweeps.choosing import write_choice
-    from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
+    from fedlearn.sweeps.running import refuse_failures, run_sweep
 
     limit = as_duration(given.pop("stop.time_limit", ""))  # of all runs together
     planned = _plan_of(
@@ -108,17 +113,60 @@ def sweep(
     )
     folder = out or Path("runs") / _name_of(plan, planned, quick=quick)
     check_path(folder, "--out")
+    wanted, seconds = planned.chosen(only or []), seconds_in(limit)
+    if slurm:
+        _write_array(planned, folder, wanted)
+        return
     try:
-        results = run_sweep(planned, folder, wanted=planned.chosen(only or []), limit=seconds_in(limit))
+        if task is not None:
+            _one_task(planned, folder, task, seconds)
+            return
+        results = run_sweep(planned, folder, wanted=wanted, limit=seconds)
     except KeyboardInterrupt as stop:
         raise Interrupted(stop, "; the same command goes on from here") from None
-    if any(result.completed for result in results):
-        Console(highlight=False).print(_table(results))
-        for line in write_choice(planned, results, folder):
-            print(printable(line))
-        page, _ = write_report([folder])
-        print(printable(f"results in {folder}, page {page}; {minutes_of(results):.1f} minutes of running"))
+    _show(planned, results, folder)
     refuse_failures(results)
+
+
+def _show(planned: Plan, results: list[Result], folder: Path) -> None:
+    """Print the table and what is chosen, and write the page."""
+    from fedlearn.report.writing import write_report
+    from fedlearn.sweeps.choosing import write_choice
+    from fedlearn.sweeps.running import minutes_of
+
+    if not any(result.completed for result in results):
+        return
+    Console(highlight=False).print(_table(results))
+    for line in write_choice(planned, results, folder):
+        print(printable(line))
+    page, _ = write_report([folder])
+    print(printable(f"results in {folder}, page {page}; {minutes_of(results):.1f} minutes of running"))
+
+
+def _write_array(planned: Plan, folder: Path, wanted: Callable[[Run], bool]) -> None:
+    from fedlearn.sweeps.slurm import write_array
+
+    script = write_array(planned, folder, wanted=wanted)
+    if script is None:
+        print(printable(f"{folder}: all runs are there; the command without --slurm writes their tables"))
+    else:
+        print(printable(f"sbatch {script}   # the same runs what is missing; the last task writes tables and page"))
+
+
+def _one_task(planned: Plan, folder: Path, task: int, limit: float) -> None:
+    """Make one run; where no run is left, write tables and page, unless another task is at it."""
+    from fedlearn.runs.folder import RunFolder
+    from fedlearn.runs.stop_requests import is_running
+    from fedlearn.sweeps.results import write_tables
+    from fedlearn.sweeps.running import refuse_failures
+    from fedlearn.sweeps.slurm import run_task
+
+    done = run_task(planned, folder, task, limit=limit)
+    if done.results and not is_running(folder):
+        with RunFolder(folder).locked():
+            write_tables(done.results, folder)
+            _show(planned, done.results, folder)
+    refuse_failures([done.result])
 
 
 def _plan_of(

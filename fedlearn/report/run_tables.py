@@ -144,7 +144,7 @@ def points_table(points: Sequence[Point]) -> Table:
             p.label,
             len(p.counted),
             *(p.spread(measure) for _, measure in measures),
-            *((apart[place].text() if apart[place] else None,) if apart else ()),
+            *((found.text() if (found := apart[place]) else None,) if apart else ()),
             *(counts_in(p.runs) for _ in said),
         )
         for place, p in enumerate(points)
