@@ -1,7 +1,8 @@
 """Validation rows: a share of the test rows, by which rounds and settings are chosen; the others are measured once.
 
-They come from the test rows, so that training keeps its bytes. The draw has a seed of its own: all runs of a sweep have
-the same validation rows, so that no row that chooses is reported.
+A data set may have validation rows of its own (`Dataset.validation`), which are then taken whole. Others come from the
+test rows, so that training keeps its bytes. The draw has a seed of its own: all runs of a sweep have the same
+validation rows, so that no row that chooses is reported.
 """
 
 from __future__ import annotations
@@ -42,14 +43,18 @@ class SomeRows:
         return self.examples.at(slice(start, stop) if self.places is None else self.places[start:stop])
 
 
-def measured_rows(test: Examples, share: float, *, once: bool = False) -> SomeRows:
+def measured_rows(test: Examples, share: float, *, own: int = 0, once: bool = False) -> SomeRows:
     """Return the test rows that rounds measure; with `once`, those that are measured after the last round.
 
     Parameters
     ----------
     share
         The share of the validation rows; 0: rounds measure all test rows.
+    own
+        How many of the rows, from the first, are the data set's own validation rows: then none are drawn.
     """
+    if own:
+        return SomeRows(test, np.arange(own) if share and not once else np.arange(own, len(test)))
     return SomeRows(test, _drawn(len(test), share)[int(once)] if share else None)
 
 

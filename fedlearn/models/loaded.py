@@ -112,7 +112,8 @@ def rows_measured(config: RunConfig, dataset: Dataset, *, once: bool = False) ->
 
     They are the same rows where there are no validation rows.
     """
-    return measured_rows(dataset.test, float(config.data.validation_share or 0), once=once)
+    share = float(config.data.validation_share or 0)
+    return measured_rows(dataset.test, share, own=dataset.validation, once=once)
 
 
 def _found_initial(config: RunConfig) -> ModelSettings:
