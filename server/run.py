@@ -155,6 +155,11 @@ class ServerRun:
         return {renamed.get(name, name): value for name, value in measured.items()}
 
     @property
+    def is_paused(self) -> bool:
+        """Whether the run ends before its last round by `stop.after`."""
+        return self.stopping.is_paused and len(self.store.history.rounds) < self.rounds.total
+
+    @property
     def spread(self) -> Spread | None:
         """The spread of the nodes' measures for the table of rounds; None if nodes do not measure."""
         headline = self.model_metrics.headline if self.config.evaluation.nodes else None

@@ -28,7 +28,10 @@ PRIVATE = (
     "a private run chooses by public rows only, and the server's test rows are private here: no budget pays for what a "
     "choice says of them; declare test rows that are public, or leave it out"
 )
-STOPPED = "%s: the run has stopped early %s: no further round is run; an empty stop.target and stop.patience = 0 go on"
+STOPPED = (
+    "%s: the run has stopped early %s: no further round is run; an empty stop.target, stop.patience = 0 and stop.after "
+    "= 0 go on"
+)
 NOISY = "DifferentialPrivacy"  # what the names of Flower's private strategies begin with
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,8 @@ class Stopping:
     ----------
     reason
         Why no further round is run, in words; empty as long as the run goes on.
+    is_paused
+        Whether it is by `stop.after`, and no metric.
     """
 
     def __init__(self, config: RunConfig, metric: Metric | None, rounds: Iterable[RoundRecord] = ()) -> None:
@@ -56,12 +61,15 @@ class Stopping:
         self._metric = metric
         self._best: tuple[float, int] | None = None  # the value of the last improvement, and its round
         self.reason = ""
+        self.is_paused = False
         for record in rounds:
             self.take(record)
 
     def take(self, record: RoundRecord) -> None:
         """Take in a round that is being committed."""
         metric, number, stop = self._metric, record.round_number, self._config.stop
+        if stop.after and number >= stop.after and not self.reason:
+            self.reason, self.is_paused = f"stop.after = {stop.after}", True
         value = None if metric is None else record.measured.get(metric.name)
         if metric is None or self.reason or not (value is not None or self._config.is_evaluated(number)):
             return

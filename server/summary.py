@@ -64,6 +64,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         "metrics": history.metrics.to_plain(),
         "rounds": len(history.rounds),
         **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),
+        **({"paused": True} if run.is_paused else {}),
         "clients": config.clients,
         "bytes_up": bytes_up,
         "bytes_down": bytes_down,

@@ -19,10 +19,13 @@ from server.run import ServerRun
 
 
 def tested(run: ServerRun) -> Mapping[str, object]:
-    """Return the metrics of the final state on the test rows, and the headline of the best state; empty elsewhere."""
+    """Return the metrics of the final state on the test rows, and the headline of the best state.
+
+    Empty where rounds measure the test rows, and where a run is paused: it has no last round yet.
+    """
     names = [metric.name for metric in run.store.metrics.tested]
     headline = run.store.metrics.of_model
-    if not names or not run.store.history.rounds:
+    if not names or not run.store.history.rounds or run.is_paused:
         return {}
     last = len(run.store.history.rounds)
     if is_apart(run.config):

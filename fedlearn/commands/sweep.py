@@ -90,6 +90,13 @@ def sweep(
             "--slurm", help="Run nothing: write an array job, a run for each task, for sbatch.", rich_help_panel=SWEEP
         ),
     ] = False,
+    halving: Annotated[
+        bool,
+        typer.Option(
+            "--halving", help="Run all points for a few rounds, and the better half for twice as many, until one has "
+            "all its rounds.", rich_help_panel=SWEEP,
+        ),
+    ] = False,
     task: Annotated[int | None, typer.Option(hidden=True)] = None,
     set_: Annotated[
         list[str] | None,
@@ -105,6 +112,7 @@ def sweep(
     The folder gets runs.csv, rounds.csv and points.csv (means and deviations over seeds), a page, and the run folders.
     Whatever had stopped it, the same command goes on with it; more seeds or values may be added.
     """
+    from fedlearn.sweeps.halving import run_halving
     from fedlearn.sweeps.running import refuse_failures, run_sweep
 
     limit = as_duration(given.pop("stop.time_limit", ""))  # of all runs together
@@ -113,6 +121,8 @@ def sweep(
     )
     folder = out or Path("runs") / _name_of(plan, planned, quick=quick)
     check_path(folder, "--out")
+    if halving and (slurm or only):
+        raise UsageError("--halving compares all points in one process: leave out --slurm and --only")
     wanted, seconds = planned.chosen(only or []), seconds_in(limit)
     if slurm:
         _write_array(planned, folder, wanted)
@@ -121,7 +131,10 @@ def sweep(
         if task is not None:
             _one_task(planned, folder, task, seconds)
             return
-        results = run_sweep(planned, folder, wanted=wanted, limit=seconds)
+        if halving:
+            results = run_halving(planned, folder, limit=seconds)
+        else:
+            results = run_sweep(planned, folder, wanted=wanted, limit=seconds)
     except KeyboardInterrupt as stop:
         raise Interrupted(stop, "; the same command goes on from here") from None
     _show(planned, results, folder)
@@ -216,7 +229,7 @@ def _table(results: list[Result]) -> Table:
     points = points_of(results)
     choice = choice_of(points)
     apart = choice.differences if choice is not None and any(choice.differences) else ()
-    summary = points[0].runs[0].summary
+    summary = (points[0] if choice is None else points[choice.place]).runs[0].summary
     metrics = declared(summary.get("metrics")) or KNOWN
     shown = [metric for metric in metrics.results if isinstance(summary.get(metric.name), int | float)][:2]
     table = Table(title="means over seeds", title_justify="left", title_style="bold")

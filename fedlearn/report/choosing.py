@@ -82,7 +82,8 @@ def choice_of(points: Sequence[Point]) -> Choice | None:
 
     Points with fewer seeds than others are not chosen, nor are those that another metric ranks.
     """
-    judge = points[0].counted[0].metrics.headline if len(points) > 1 and points[0].counted else None
+    whole = [point for point in points if point.counted and not point.counted[0].summary.get("paused")]
+    judge = whole[0].counted[0].metrics.headline if len(points) > 1 and whole else None
     if judge is None or any(rows_of(point) == PRIVATE_ROWS for point in points):
         return None
     scored = [point if _is_ranked(point, judge) else None for point in points]
@@ -92,13 +93,13 @@ def choice_of(points: Sequence[Point]) -> Choice | None:
         for place, point in enumerate(scored)
         if point and len(point.counted) == most and (mean := point.spread(partial(StoredRun.latest, name=judge.name)))
     }
-    if len(means) < 2:
+    if not means:
         return None
     place = min(means, key=lambda each: means[each] if judge.better == "down" else -means[each])
     best = points[place]
     reported = best.counted[0].metrics.of_model or judge
     scores = [{} if point is None else _by_seed(point, reported) for point in scored]
-    return Choice(best, place, judge, reported, rows_of(best), len(means), tuple(differences(scores, reported, place)))
+    return Choice(best, place, judge, reported, rows_of(best), len(points), tuple(differences(scores, reported, place)))
 
 
 def rows_of(point: Point) -> str:
@@ -107,7 +108,11 @@ def rows_of(point: Point) -> str:
 
 
 def _is_ranked(point: Point, judge: Metric) -> bool:
-    return all(run.metrics.headline == judge and run.latest(judge.name) is not None for run in point.counted)
+    """Return whether a metric ranks all runs of a point, and none of them is paused."""
+    return all(
+        run.metrics.headline == judge and run.latest(judge.name) is not None and not run.summary.get("paused")
+        for run in point.counted
+    )
 
 
 def _by_seed(point: Point, metric: Metric) -> Scores:

@@ -41,18 +41,24 @@ def asked(folder, **more):
     return ("sweep", *sets, *AXES, "--out", folder)
 
 
-def test_task_makes_its_run_and_the_array_holds_what_is_missing(tmp_path):
+def test_array_job_has_a_task_for_each_run_and_runs_nothing(tmp_path):
     folder = tmp_path / "array"
     assert end_of(*asked(folder), "--slurm") == 0
     assert "#SBATCH --array=0-3\n" in (folder / "array.sbatch").read_text()
     assert not (folder / "runs").exists()
+    assert end_of("sweep", folder / "sweep.toml", "--out", folder, "--task", 4) == 2
+
+
+@pytest.mark.long
+def test_task_makes_its_run_and_the_array_holds_what_is_missing(tmp_path):
+    folder = tmp_path / "array"
+    assert end_of(*asked(folder), "--slurm") == 0
     for _ in range(2):
         assert end_of("sweep", folder / "sweep.toml", "--out", folder, "--task", 2) == 0
     assert [run.name for run in (folder / "runs").iterdir()] == ["training.lr=0.2,seed=2"]
     assert not (folder / "runs.csv").exists()
     assert end_of(*asked(folder), "--slurm") == 0
     assert "#SBATCH --array=0-1,3\n" in (folder / "array.sbatch").read_text()
-    assert end_of("sweep", folder / "sweep.toml", "--out", folder, "--task", 4) == 2
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -91,6 +92,14 @@ def test_target_is_stored_as_the_text_of_a_number():
     for wrong in ("much", math.nan, "inf", True, [1]):
         with pytest.raises(ValueError, match=r"number|switch"):
             config_of(target=wrong)
+
+
+def test_run_pauses_after_a_round_whatever_its_metric():
+    stopping = Stopping(config_of(after=3), None, rounds(0.1, 0.2))
+    assert not stopping.reason
+    (third,) = rounds(0.3)
+    stopping.take(replace(third, round_number=3))
+    assert (stopping.reason, stopping.is_paused) == ("stop.after = 3", True)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
