@@ -269,6 +269,7 @@ HANDLERS = {
     "train": "client.handlers.training:train",
     "evaluate": "client.handlers.evaluation:evaluate",
     "evaluate.on_test_set": "client.handlers.evaluation:evaluate_on_test_set",
+    "evaluate.on_test_rows_once": "client.handlers.evaluation:evaluate_on_test_rows_once",
 }
 """What a node does with a message of each type: functions called with a `client.visit.Visit`."""
 

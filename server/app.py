@@ -53,6 +53,7 @@ from server.summary import (
     write_counted,
     write_summary,
 )
+from server.tested import tested
 from strategies import RoundStrategy, load_strategy
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]
         events.write("started", **_about(run))
         with _summarized(run, folder, completed):
             yield run, schedule
+            run.tested = tested(run)
             write_confusions(run, plan.traits.spec)
             if plan.traits.counts:
                 write_counted(run)

@@ -18,7 +18,7 @@ from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.words.state import Array, Sends, State, kept_in_bounds
 from server.attempt import RUN_AGAIN, Collected, NotCommitted, Reporting
 from server.limits import FEWEST, measured, too_far, typical_after
-from server.phases.apart import apart_metrics, evaluated_apart, is_apart
+from server.phases.apart import apart_metrics, evaluated_apart, is_apart, reported_in
 from server.phases.asked import forget_asked
 from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
@@ -303,8 +303,10 @@ def _in_virtual_time(run: ServerRun, collected: Collected) -> Measured:
 def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:
     names = [metric.name for metric in (*run.model_metrics.evaluated, *apart_metrics(run.config, run.model_metrics))]
     if not is_due(run, at.round_number):
-        return dict.fromkeys(names)
+        return run.as_columns(dict.fromkeys(names))
     run.events.write("evaluating", round=at.round_number)
     if is_apart(run.config):
-        return evaluated_apart(run, step.state, reporting, round_number=at.round_number)
-    return evaluate(run, step.state, reporting, names, round_number=at.round_number)
+        found = evaluated_apart(run, step.state, reported_in(reporting), round_number=at.round_number)
+    else:
+        found = evaluate(run, step.state, reporting, names, round_number=at.round_number)
+    return run.as_columns(found)

@@ -28,7 +28,7 @@ from server.phases.apart import apart_metrics
 from server.schedules import load_schedule, metrics_of
 from server.secure import check_secure
 from server.spending import check_records, cost_of_initial, counted_in, notices_of, promised, without_exact
-from server.stopping import check_stopping
+from server.stopping import check_stopping, check_validation, hides_rows
 from strategies import RoundStrategy
 
 
@@ -95,8 +95,12 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
     check_beside(config, is_virtual=exchange.is_virtual)
     asked = config.evaluation
     columns = with_columns(of_model, added, on_nodes=bool(asked.nodes), kinds=asked.kinds)
-    who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
-    stops = check_stopping(config, columns, strategy, **who)
+    hides = hides_rows(config, strategy, is_private=traits.is_private)
+    who = {"is_private": hides, "test_is_public": traits.test_is_public}
+    if config.data.validates:
+        check_validation(config, **who)
+        columns = columns.on_validation_rows()
+    stops = check_stopping(config, columns, **who)
     notes = (note_of(config), of_batches, attack_notice(config), cost_of_initial(config, columns), stops)
     return Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 

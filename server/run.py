@@ -16,6 +16,7 @@ from fedlearn.runs.nodes import NodeTable
 from fedlearn.runs.usage import ProcessorTime
 from fedlearn.words.clock import Clock
 from fedlearn.words.cohort import Member
+from fedlearn.words.metric import Measured, of_validation
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.spread import Spread
 from fedlearn.words.state import State, UpdateKind
@@ -114,6 +115,7 @@ class ServerRun:
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
         self.confusions = Confusions()
+        self.tested: Mapping[str, object] = {}  # of the test rows that are measured once (`server.tested`)
         self.stopping = Stopping(config, stops_by(config, store.metrics), store.history.rounds)
         self._began = exchange.wall.now()
         self.processor = ProcessorTime(store.cpu_seconds)
@@ -146,6 +148,16 @@ class ServerRun:
         """The names of what a report may say that its node has measured."""
         names = tuple(metric.name for metric in self.model_metrics.reported)
         return (*names, *self.model_metrics.on_nodes) if self.config.evaluation.nodes else names
+
+    def as_columns(self, measured: Measured) -> Measured:
+        """Return what was measured of a state by the names of the table: those of validation rows, where it is."""
+        renamed = {metric.name: of_validation(metric).name for metric in self.store.metrics.tested}
+        return {renamed.get(name, name): value for name, value in measured.items()}
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the run ends before its last round by `stop.after`."""
+        return self.stopping.is_paused and len(self.store.history.rounds) < self.rounds.total
 
     @property
     def spread(self) -> Spread | None:

@@ -4,8 +4,8 @@ Whether a run has ended is a function of its committed rounds and its settings a
 same round as an unkilled one, and a resume of a run that has stopped runs no further round.
 
 What it costs: the round after which a run stops says something of the examples that the metric is measured on. Where
-nodes publish what they have paid for, only metrics of the server's test set are allowed: a function of states that are
-published anyway, and of public rows, costs no epsilon (post-processing: Dwork and Roth 2014, proposition 2.1).
+nodes publish what they have paid for, only metrics of public rows at the server are allowed: a function of states that
+are published anyway, and of public rows, costs no epsilon (post-processing: Dwork and Roth 2014, proposition 2.1).
 """
 
 from __future__ import annotations
@@ -18,13 +18,20 @@ from typing import Any
 from fedlearn.config import RunConfig
 from fedlearn.runs.history import RoundRecord
 from fedlearn.words.errors import SettingError
-from fedlearn.words.metric import Metric
+from fedlearn.words.metric import VALIDATION, Metric
 from fedlearn.words.metrics import Metrics
 from strategies import RoundStrategy
 
-FREE = "early stopping goes by the server's public test set: the round after which it stops costs no epsilon"
+FREE = "early stopping goes by public rows of the server: the round after which it stops costs no epsilon"
 NOT_FREE = "early stopping goes by private test rows, measured exactly: no epsilon counts what its round says of them"
-STOPPED = "%s: the run has stopped early %s: no further round is run; an empty stop.target and stop.patience = 0 go on"
+PRIVATE = (
+    "a private run chooses by public rows only, and the server's test rows are private here: no budget pays for what a "
+    "choice says of them; declare test rows that are public, or leave it out"
+)
+STOPPED = (
+    "%s: the run has stopped early %s: no further round is run; an empty stop.target, stop.patience = 0 and stop.after "
+    "= 0 go on"
+)
 NOISY = "DifferentialPrivacy"  # what the names of Flower's private strategies begin with
 
 log = logging.getLogger(__name__)
@@ -44,6 +51,8 @@ class Stopping:
     ----------
     reason
         Why no further round is run, in words; empty as long as the run goes on.
+    is_paused
+        Whether it is by `stop.after`, and no metric.
     """
 
     def __init__(self, config: RunConfig, metric: Metric | None, rounds: Iterable[RoundRecord] = ()) -> None:
@@ -52,12 +61,15 @@ class Stopping:
         self._metric = metric
         self._best: tuple[float, int] | None = None  # the value of the last improvement, and its round
         self.reason = ""
+        self.is_paused = False
         for record in rounds:
             self.take(record)
 
     def take(self, record: RoundRecord) -> None:
         """Take in a round that is being committed."""
         metric, number, stop = self._metric, record.round_number, self._config.stop
+        if stop.after and number >= stop.after and not self.reason:
+            self.reason, self.is_paused = f"stop.after = {stop.after}", True
         value = None if metric is None else record.measured.get(metric.name)
         if metric is None or self.reason or not (value is not None or self._config.is_evaluated(number)):
             return
@@ -92,12 +104,23 @@ def stops_by(config: RunConfig, columns: Metrics) -> Metric | None:
     if not (config.stop.target or config.stop.patience):
         return None
     name = config.stop.metric or columns.best_by
-    return next((metric for metric in (*columns.evaluated, *columns.reported) if metric.name == name), None)
+    names = (name, f"{VALIDATION}{name}")
+    return next((metric for metric in (*columns.evaluated, *columns.reported) if metric.name in names), None)
+
+
+def check_validation(config: RunConfig, *, is_private: bool, test_is_public: bool) -> None:
+    """Refuse validation rows where the server measures none, or where they are private rows of a private run."""
+    share, where = config.data.validation_share, config.evaluation.where
+    if is_private and not test_is_public:
+        raise SettingError("data.validation_share", share, PRIVATE)
+    if where != "server":
+        why = f"validation rows are rows of the server's test set, and evaluation.where = {where!r}: leave it out"
+        raise SettingError("data.validation_share", share, why)
 
 
 def check_stopping(
-    config: RunConfig, columns: Metrics, strategy: RoundStrategy[Any], *, is_private: bool, test_is_public: bool
-) -> str:
+    config: RunConfig, columns: Metrics, *, is_private: bool, test_is_public: bool
+) -> str:  # fmt: skip
     """Refuse to stop early by what is not measured, or by what no budget pays for; return a note on what it costs.
 
     Parameters
@@ -107,7 +130,7 @@ def check_stopping(
     columns
         All that is measured in the run.
     is_private
-        Whether nodes pay for what they report.
+        Whether noise is to hide what nodes report (`hides_rows`); that of client mods may, too.
     test_is_public
         Whether everybody may know the rows of the server's test set.
 
@@ -130,7 +153,7 @@ def check_stopping(
             "the state is not evaluated in this run, so no round would be the last one: evaluate it "
             "(evaluation.where; of a private model on public test rows), or leave out stop.target and stop.patience",
         )  # fmt: skip
-    if not (is_private or _adds_noise(config, strategy)):
+    if not (is_private or config.client.mods):
         return ""
     if not of_state or where != "server":
         raise SettingError(
@@ -138,14 +161,17 @@ def check_stopping(
             "nodes measure it on examples that noise is to hide, and no budget pays for what the last round would say "
             "of them: stop by a metric of the server's test set (evaluation.where = 'server')",
         )  # fmt: skip
+    if is_private and not test_is_public:
+        raise SettingError("stop.metric", metric.name, PRIVATE)
     return FREE if test_is_public else NOT_FREE
 
 
-def _adds_noise(config: RunConfig, strategy: RoundStrategy[Any]) -> bool:
-    """Return whether strategy or client mods may publish with noise what nodes report."""
+def hides_rows(config: RunConfig, strategy: RoundStrategy[Any], *, is_private: bool) -> bool:
+    """Return whether noise is to hide what nodes report: their own, or that of the strategy."""
     kinds = type(getattr(strategy, "strategy", strategy)).__mro__
     return (
-        bool(config.client.mods)
+        is_private
+        or config.protects_nodes
         or any(metric.is_privacy_loss for metric in strategy.metrics)
         or any(kind.__name__.startswith(NOISY) for kind in kinds)
     )

@@ -22,7 +22,7 @@ from fedlearn.runs.names import EVENTS
 from fedlearn.runs.participation import is_secret, without_participation
 from fedlearn.runs.statistics import write_statistics
 from fedlearn.runs.usage import memory_bytes
-from fedlearn.words.metric import VIRTUAL_SECONDS
+from fedlearn.words.metric import NODE_ROWS, PRIVATE_ROWS, TEST_ROWS, VALIDATION_ROWS, VIRTUAL_SECONDS
 from fedlearn.words.metrics import COUNTS_IN
 from fedlearn.words.state import Layout, State
 from server.attackers import attack_results
@@ -51,6 +51,8 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
         **attack_results(config),
         **_scores(history),
+        **run.tested,
+        **_chosen_on(run),
         **_on_nodes(history),
         **_privacy(run),
         **_spent_by_strategy(run),
@@ -62,6 +64,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         "metrics": history.metrics.to_plain(),
         "rounds": len(history.rounds),
         **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),
+        **({"paused": True} if run.is_paused else {}),
         "clients": config.clients,
         "bytes_up": bytes_up,
         "bytes_down": bytes_down,
@@ -121,6 +124,17 @@ def _scores(history: History) -> dict[str, object]:
         f"best_{metrics.best_by}": best.measured[metrics.best_by] if best else None,
         "best_round": best.round_number if best else None,
     }
+
+
+def _chosen_on(run: ServerRun) -> dict[str, object]:
+    """Return which rows have chosen the best round, and an early stop; empty where no round is best."""
+    if not run.store.metrics.best_by or run.config.evaluation.where == "none":
+        return {}
+    if run.config.evaluation.where == "nodes":
+        return {"chosen_on": NODE_ROWS}
+    if (run.is_private or run.config.protects_nodes) and not run.test_is_public:
+        return {"chosen_on": PRIVATE_ROWS}
+    return {"chosen_on": VALIDATION_ROWS if run.config.data.validates else TEST_ROWS}
 
 
 def _on_nodes(history: History) -> dict[str, object]:

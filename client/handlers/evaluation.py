@@ -16,7 +16,7 @@ from client.policy import NOT_MEASURED
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.data.base import Examples
-from fedlearn.models.loaded import loaded
+from fedlearn.models.loaded import loaded, rows_measured
 from fedlearn.words.metric import TEST_EXAMPLES
 from fedlearn.words.state import State
 
@@ -40,8 +40,8 @@ def evaluate(visit: Visit) -> Message:
         return _answer(visit, examples)
 
 
-def evaluate_on_test_set(visit: Visit) -> Message:
-    """Return what the node's own state measures on the test set that all nodes of a simulation have in common.
+def evaluate_on_test_set(visit: Visit, *, once: bool = False) -> Message:
+    """Return what the node's own state measures on the rows that all nodes of a simulation have in common.
 
     Raises
     ------
@@ -51,7 +51,13 @@ def evaluate_on_test_set(visit: Visit) -> Message:
     with guarded(visit):
         if is_private(visit.config) or visit.holds_own_data:
             raise Withheld(NOT_MEASURED)
-        return _answer(visit, loaded(visit.config)[0].test)
+        rows = rows_measured(visit.config, loaded(visit.config)[0], once=once)
+        return _answer(visit, rows.at(0, len(rows)))
+
+
+def evaluate_on_test_rows_once(visit: Visit) -> Message:
+    """Return what the node's own state measures on the test rows that are measured after the last round."""
+    return evaluate_on_test_set(visit, once=True)
 
 
 def _answer(visit: Visit, examples: Examples) -> Message:

@@ -176,6 +176,7 @@ class Interrupted(FedlearnError):
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the table at the end of a run: notices, scores, privacy spent, bytes sent, the run folder."""
+    from fedlearn.report.chosen import best_in_words, once_in_words
     from fedlearn.report.numbers import seconds, size, text_of
     from fedlearn.words.metrics import KNOWN, declared
 
@@ -186,15 +187,17 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     for notice in (summary["dataset_notice"], summary.get("noise_notice"), *summary.get("notices", ())):
         if notice:
             table.add_row("NOTE", f"[bold yellow]{escape(notice)}[/]")
-    for metric in (declared(summary.get("metrics")) or KNOWN).results:
-        if (value := summary.get(metric.name)) is None:
+    metrics = declared(summary.get("metrics")) or KNOWN
+    for metric in metrics.results:
+        if (value := summary.get(metric.name)) is None or (metrics.tested and metric in metrics.evaluated):
             continue
         if metric.is_privacy_loss:
             counted, unit = "; ".join(_counted_in(summary)), summary.get("unit", "record")
             table.add_row("privacy spent", f"{metric.title} {value:g} per {unit} ({counted})")
         elif (best := summary.get(f"best_{metric.name}")) is not None:
-            best_round = f"(best {text_of(metric, best)} in round {summary['best_round']})"
-            table.add_row(escape(metric.axis_title), f"[bold green]{text_of(metric, value)}[/] {best_round}")
+            once = metric in metrics.tested
+            known = once_in_words(metrics, summary) if once else f"({best_in_words(metric, best, summary)})"
+            table.add_row(escape(metric.axis_title), f"[bold green]{text_of(metric, value)}[/] {escape(known)}")
         else:
             table.add_row(escape(metric.axis_title), text_of(metric, value))
     if lines := _statistics(folder):
@@ -249,7 +252,8 @@ def _gains_not_asked(summary: Mapping[str, Any]) -> str:
     from fedlearn.words.metrics import KNOWN, declared
     from fedlearn.words.spread import ON_NODES
 
-    name = (declared(summary.get("metrics")) or KNOWN).best_by
+    metric = (declared(summary.get("metrics")) or KNOWN).of_model
+    name = metric.name if metric else ""
     has_tests = summary.get(f"{name}{ON_NODES}") is not None and "baseline" not in summary
     return NOT_ASKED if has_tests and f"{name}_losing" not in summary else ""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +25,7 @@ from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError, printable, said
 
 if TYPE_CHECKING:
-    from fedlearn.sweeps.plan import Plan
+    from fedlearn.sweeps.plan import Plan, Run
     from fedlearn.sweeps.results import Result
 
 EXAMPLES = """\
@@ -83,6 +84,20 @@ def sweep(
     quick: Annotated[
         bool, typer.Option("--quick", help="What the plan's \\[quick] table says.", rich_help_panel=SWEEP)
     ] = False,
+    slurm: Annotated[
+        bool,
+        typer.Option(
+            "--slurm", help="Run nothing: write an array job, a run for each task, for sbatch.", rich_help_panel=SWEEP
+        ),
+    ] = False,
+    halving: Annotated[
+        bool,
+        typer.Option(
+            "--halving", help="Run all points for a few rounds, and the better half for twice as many, until one has "
+            "all its rounds.", rich_help_panel=SWEEP,
+        ),
+    ] = False,
+    task: Annotated[int | None, typer.Option(hidden=True)] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,8 +112,8 @@ def sweep(
     The folder gets runs.csv, rounds.csv and points.csv (means and deviations over seeds), a page, and the run folders.
     Whatever had stopped it, the same command goes on with it; more seeds or values may be added.
     """
-    from fedlearn.report.writing import write_report
-    from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
+    from fedlearn.sweeps.halving import run_halving
+    from fedlearn.sweeps.running import refuse_failures, run_sweep
 
     limit = as_duration(given.pop("stop.time_limit", ""))  # of all runs together
     planned = _plan_of(
@@ -106,15 +121,65 @@ def sweep(
     )
     folder = out or Path("runs") / _name_of(plan, planned, quick=quick)
     check_path(folder, "--out")
+    if halving and (slurm or only):
+        raise UsageError("--halving compares all points in one process: leave out --slurm and --only")
+    wanted, seconds = planned.chosen(only or []), seconds_in(limit)
+    if slurm:
+        _write_array(planned, folder, wanted)
+        return
     try:
-        results = run_sweep(planned, folder, wanted=planned.chosen(only or []), limit=seconds_in(limit))
+        if task is not None:
+            _one_task(planned, folder, task, seconds)
+            return
+        if halving:
+            results = run_halving(planned, folder, limit=seconds)
+        else:
+            results = run_sweep(planned, folder, wanted=wanted, limit=seconds)
     except KeyboardInterrupt as stop:
         raise Interrupted(stop, "; the same command goes on from here") from None
-    if any(result.completed for result in results):
-        Console(highlight=False).print(_table(results))
-        page, _ = write_report([folder])
-        print(printable(f"results in {folder}, page {page}; {minutes_of(results):.1f} minutes of running"))
+    _show(planned, results, folder)
     refuse_failures(results)
+
+
+def _show(planned: Plan, results: list[Result], folder: Path) -> None:
+    """Print the table and what is chosen, and write the page."""
+    from fedlearn.report.writing import write_report
+    from fedlearn.sweeps.choosing import write_choice
+    from fedlearn.sweeps.running import minutes_of
+
+    if not any(result.completed for result in results):
+        return
+    Console(highlight=False).print(_table(results))
+    for line in write_choice(planned, results, folder):
+        print(printable(line))
+    page, _ = write_report([folder])
+    print(printable(f"results in {folder}, page {page}; {minutes_of(results):.1f} minutes of running"))
+
+
+def _write_array(planned: Plan, folder: Path, wanted: Callable[[Run], bool]) -> None:
+    from fedlearn.sweeps.slurm import write_array
+
+    script = write_array(planned, folder, wanted=wanted)
+    if script is None:
+        print(printable(f"{folder}: all runs are there; the command without --slurm writes their tables"))
+    else:
+        print(printable(f"sbatch {script}   # the same runs what is missing; the last task writes tables and page"))
+
+
+def _one_task(planned: Plan, folder: Path, task: int, limit: float) -> None:
+    """Make one run; where no run is left, write tables and page, unless another task is at it."""
+    from fedlearn.runs.folder import RunFolder
+    from fedlearn.runs.stop_requests import is_running
+    from fedlearn.sweeps.results import write_tables
+    from fedlearn.sweeps.running import refuse_failures
+    from fedlearn.sweeps.slurm import run_task
+
+    done = run_task(planned, folder, task, limit=limit)
+    if done.results and not is_running(folder):
+        with RunFolder(folder).locked():
+            write_tables(done.results, folder)
+            _show(planned, done.results, folder)
+    refuse_failures([done.result])
 
 
 def _plan_of(
@@ -129,7 +194,7 @@ def _plan_of(
     varying = (*OF_ONE_RUN, *planned.varying)
     layers = all_layers(configs)
     base = {name: value for name, value in merged(layers).items() if name not in varying}
-    planned = planned.with_other(base=base | given, seeds=seeds)
+    planned = replace(planned.with_other(base=base | given, seeds=seeds), validates=True)
     if not planned.axes and len(planned.seeds) == 1:
         raise UsageError(
             "no setting varies: add --vary KEY=VALUE,VALUE or --seeds N,N, or name a plan; for one run use simulate"
@@ -155,13 +220,16 @@ def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
 
 def _table(results: list[Result]) -> Table:
     """Return a table of one row a point: the metrics it is judged by and its upload, means over seeds."""
+    from fedlearn.report.choosing import BETTER_BY, choice_of
     from fedlearn.report.numbers import number_spread, size
     from fedlearn.report.points import counts_in
     from fedlearn.sweeps.results import points_of
     from fedlearn.words.metrics import KNOWN, declared
 
     points = points_of(results)
-    summary = points[0].runs[0].summary
+    choice = choice_of(points)
+    apart = choice.differences if choice is not None and any(choice.differences) else ()
+    summary = (points[0] if choice is None else points[choice.place]).runs[0].summary
     metrics = declared(summary.get("metrics")) or KNOWN
     shown = [metric for metric in metrics.results if isinstance(summary.get(metric.name), int | float)][:2]
     table = Table(title="means over seeds", title_justify="left", title_style="bold")
@@ -169,7 +237,9 @@ def _table(results: list[Result]) -> Table:
         table.add_column(escape(axis), overflow="fold")
     for title in ("seeds", *(metric.axis_title for metric in shown), "upload"):
         table.add_column(escape(title), justify="right")
-    for point in points:
+    if apart:
+        table.add_column(BETTER_BY)
+    for place, point in enumerate(points):
         scores = []
         for metric in shown:
             if not isinstance(point.runs[0].summary.get(metric.name), int | float):
@@ -179,5 +249,7 @@ def _table(results: list[Result]) -> Table:
             scores.append(number_spread(*point.over_seeds(metric.name)) + words)
         is_sent = all("baseline" not in run.summary and "bytes_up" in run.summary for run in point.runs)
         upload = size(point.over_seeds("bytes_up").mean) if is_sent else "-"
-        table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload)
+        difference = apart[place] if apart else None
+        cells = [escape(difference.text()) if difference else "-"] if apart else []
+        table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload, *cells)
     return table

@@ -77,6 +77,9 @@ class Dataset:
         Facts that a reader measured on the examples because they were not declared, such as ``"classes"``; `TEST_ROWS`
         says that a permutation of all rows chose the test rows, `WINDOWS` that a row is in several examples. Private
         runs refuse them (`fedlearn.data.private`).
+    validation : int, default=0
+        How many of the test examples, from the first, are the data set's own validation rows: they are measured only
+        where a run has validation rows (``data.validation_share``), which are then these.
 
     Raises
     ------
@@ -113,6 +116,7 @@ class Dataset:
     mixed: bool = False
     target_mean: tuple[float, ...] = ()
     target_std: tuple[float, ...] = ()
+    validation: int = 0
 
     def __post_init__(self) -> None:
         """Check that the classes are those of the schema, if there is one."""

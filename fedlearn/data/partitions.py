@@ -105,7 +105,8 @@ def measured_on(dataset: Dataset, table: PartitionTable, partition_id: int) -> E
     if table.test_share:
         return dataset.train.at(table.held_out(partition_id))
     if table.by_group and dataset.test.groups is not None:
-        return dataset.test.at(np.flatnonzero(dataset.test.groups == partition_id))
+        own = dataset.validation  # rows that are no test rows
+        return dataset.test.at(own + np.flatnonzero(dataset.test.groups[own:] == partition_id))
     return dataset.train.at(table.indices(partition_id))
 
 

@@ -18,6 +18,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.naming import is_map
 from fedlearn.data.private import DataSource, Protected
 from fedlearn.data.scaling import scaled, text_of_moments
+from fedlearn.data.validation import FEWEST, SHARE, SomeRows, measured_rows
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
@@ -96,13 +97,40 @@ def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
     """Return the settings with this data set and its notice, and with the device that modules are computed on."""
     asked = _asked_for(config)
     name = asked if ":" in asked else dataset.name
-    changes = {"dataset": name, "notice": dataset.notice or config.data.notice}
+    changes = {
+        "dataset": name,
+        "notice": dataset.notice or config.data.notice,
+        "validation_share": config.data.validation_share or str(_usual_share(config, dataset)),
+    }
     if is_map(config.data.partition):
         changes["partition"] = str(Path(config.data.partition).expanduser().absolute())
     found = config.data.model_copy(update=changes)
     model = _found_initial(config)
     engine = config.engine.model_copy(update={"device": _found_device(config)})
     return config.model_copy(update={"data": found, "model": model, "engine": engine})
+
+
+def can_validate(config: RunConfig, *, test_is_public: bool | None = None) -> bool:
+    """Return whether the server measures rows that may choose: of a private run, only public ones."""
+    is_public = is_ours(config) if test_is_public is None else test_is_public
+    is_open = _protected(config) is Protected.NOTHING or is_public
+    return config.evaluation.where == "server" and is_open
+
+
+def _usual_share(config: RunConfig, dataset: Dataset) -> float:
+    """Return the share of validation rows where the settings leave it open: a run that stops early chooses its end."""
+    stops = bool(config.stop.target or config.stop.patience)
+    can = can_validate(config, test_is_public=dataset.test_is_public)
+    return SHARE if stops and can and len(dataset.test) >= FEWEST else 0.0
+
+
+def rows_measured(config: RunConfig, dataset: Dataset, *, once: bool = False) -> SomeRows:
+    """Return the server's rows that rounds measure; with `once`, the test rows that are measured after the last round.
+
+    They are the same rows where there are no validation rows.
+    """
+    share = float(config.data.validation_share or 0)
+    return measured_rows(dataset.test, share, own=dataset.validation, once=once)
 
 
 def _found_initial(config: RunConfig) -> ModelSettings:
@@ -329,10 +357,16 @@ def first_state(config: RunConfig) -> State:
     return initial_from(config.model, first, {**getattr(model, "unsent", {}), **tied})
 
 
-def evaluate_part(settings: Mapping[str, Any], state: State, start: int, stop: int) -> Evaluation:
-    """Return the evaluation of `state` on the test examples from `start` to `stop`; the caller adds parts in order."""
-    dataset, model = loaded(from_flower(settings))
-    part = dataset.test.at(slice(start, stop))
+def evaluate_part(
+    settings: Mapping[str, Any], state: State, start: int, stop: int, once: bool = False
+) -> Evaluation:  # fmt: skip
+    """Return the evaluation of `state` on the rows from `start` to `stop`; the caller adds parts in order.
+
+    The rows are those of `rows_measured`.
+    """
+    config = from_flower(settings)
+    dataset, model = loaded(config)
+    part = rows_measured(config, dataset, once=once).at(start, stop)
     if isinstance(model, Scored) and model.is_scored:
         return model.evaluate_part(state, part)
     return model.evaluate(state, part)
@@ -345,8 +379,11 @@ def statistics_of(settings: Mapping[str, Any], state: State) -> Mapping[str, obj
     return model.statistics(state)
 
 
-def scores_of_test_set(settings: Mapping[str, Any], state: State, outputs: Sequence[bytes]) -> dict[str, float]:
-    """Return the scores of the test set from the outputs of its parts; the argument `state` makes no difference."""
-    dataset, model = loaded(from_flower(settings))
+def scores_of_test_set(
+    settings: Mapping[str, Any], state: State, outputs: Sequence[bytes], once: bool = False
+) -> dict[str, float]:  # fmt: skip
+    """Return the scores of the rows of `rows_measured` from the outputs of their parts; `state` is not used."""
+    config = from_flower(settings)
+    dataset, model = loaded(config)
     assert isinstance(model, Scored)
-    return model.scores_of(outputs, dataset.test.targets)
+    return model.scores_of(outputs, rows_measured(config, dataset, once=once).targets)

@@ -45,7 +45,7 @@ def compared(run: StoredRun, metric: Metric, others: Sequence[StoredRun] = ()) -
 
 def is_unasked(run: StoredRun) -> bool:
     """Return whether nodes have measured the models of a federation on examples of their own, and nothing beside."""
-    metric = run.metrics.headline
+    metric = run.metrics.of_model
     if metric is None or run.settings.get("training.baseline", NONE) != NONE or run.settings.get("evaluation.beside"):
         return False
     return bool(run.settings.get("evaluation.nodes")) and bool(last_measured(run, metric))

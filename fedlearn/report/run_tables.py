@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from fedlearn.report.choosing import BETTER_BY, choice_of
 from fedlearn.report.numbers import (
     count,
     count_spread,
@@ -129,15 +130,24 @@ def points_table(points: Sequence[Point]) -> Table:
     """Return the table of points, one row for each choice of settings: means over its seeds."""
     runs = [run for point in points for run in point.runs]
     measures, said = _measures(runs), _words_of_losses(runs)
+    choice = choice_of(points)
+    apart = choice.differences if choice is not None and any(choice.differences) else ()
     columns = (
         Column("point", "settings", str, numeric=False),
         Column("seeds", "seeds", str),
         *(c for c, _ in measures),
+        *([Column("difference", BETTER_BY, str, numeric=False)] if apart else ()),
         *said,
     )
     rows = [
-        (p.label, len(p.counted), *(p.spread(measure) for _, measure in measures), *(counts_in(p.runs) for _ in said))
-        for p in points
+        (
+            p.label,
+            len(p.counted),
+            *(p.spread(measure) for _, measure in measures),
+            *((found.text() if (found := apart[place]) else None,) if apart else ()),
+            *(counts_in(p.runs) for _ in said),
+        )
+        for place, p in enumerate(points)
     ]
     return Table("points", "Means over seeds", columns, tuple(rows))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from fedlearn.config.load import flat_from_toml
 from fedlearn.report.folders import MARKS
-from fedlearn.report.rows import Row, read_rows
+from fedlearn.report.rows import Row, finite, read_rows
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView, has_ended, other_events
 from fedlearn.runs.names import (
@@ -37,6 +37,7 @@ from fedlearn.runs.names import (
 from fedlearn.runs.participation import OF_A_RUN, is_secret, without_participation
 from fedlearn.runs.reading import cleaned, read_small
 from fedlearn.words.errors import printable, said
+from fedlearn.words.metric import VALIDATION_ROWS
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.spread import ON_NODES
 
@@ -136,8 +137,14 @@ class StoredRun:
         return None if "baseline" in self.summary or self.log.hides else self.total(name)
 
     def latest(self, name: str) -> float | None:
-        """Return the last value of a column that was measured, None if none was."""
-        return next((value for value in reversed(self.column(name)) if value is not None), None)
+        """Return the last value of a column that was measured, or that of test rows measured once; None if none was."""
+        found = next((value for value in reversed(self.column(name)) if value is not None), None)
+        return found if found is not None or not self.validates else finite(self.summary.get(name))
+
+    @property
+    def validates(self) -> bool:
+        """Whether rounds measure validation rows, and the test rows are measured once."""
+        return self.summary.get("chosen_on") == VALIDATION_ROWS
 
 
 @dataclass(slots=True)

@@ -61,6 +61,10 @@ def _is_there(place: str) -> bool:
     return False
 
 
+BEFORE_THERE_WAS_ONE = {"data.validation_share": 0.0}
+"""Settings that older folders lack, and whose default follows from others: what their runs have done."""
+
+
 class RunFolder:
     """The folder of a run, and the small files in it.
 
@@ -163,7 +167,7 @@ class RunFolder:
                 f"{path}: {error.strerror}: put back the one that was written, or begin another run"
             ) from None
         try:
-            return self._found_again(flat_from_file(path))
+            return self._found_again(BEFORE_THERE_WAS_ONE | flat_from_file(path))
         except (ValueError, RecursionError) as error:
             what = " ".join(str(error).split())[:200]
             raise UsageError(f"{path}: not valid TOML: {what}; put back what was written") from None

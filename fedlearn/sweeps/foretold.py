@@ -129,6 +129,7 @@ def _tried(config: RunConfig, out: Path) -> RunConfig:
             "rounds": config.rounds.model_copy(update={**rounds, "over_selection": 1.0}),
             "evaluation": config.evaluation.model_copy(update=evaluation),
             "stop": StopSettings(),
+            "data": config.data.model_copy(update={"validation_share": "0.0"}),
             "devices": type(config.devices)() if config.rounds.schedule == "synchronous" else config.devices,
         }
     )

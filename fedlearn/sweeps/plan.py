@@ -38,9 +38,12 @@ import tomli_w
 
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, flat_from_assignments
+from fedlearn.data.validation import SHARE
+from fedlearn.models.loaded import can_validate
 from fedlearn.models.presets import settings_from
 from fedlearn.words.errors import UsageError, said
 
+VALIDATION = "data.validation_share"
 TAKEN = ("run", "seed", "seeds", "round", "status", "reason")
 """Names of columns in the tables of a sweep; no axis may have them."""
 
@@ -70,12 +73,16 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a sweep: base settings, axes and seeds; `runs` yields its runs."""
+    """The plan of a sweep: base settings, axes and seeds; `runs` yields its runs.
+
+    With `validates`, runs have validation rows unless their settings say how many: a sweep chooses by them.
+    """
 
     title: str
     seeds: tuple[int, ...]
     base: Flat
     axes: Axes
+    validates: bool = False
 
     @classmethod
     def from_file(cls, path: Path, *, quick: bool = False) -> Self:
@@ -188,12 +195,19 @@ class Plan:
         self._check()
         for seed in self.seeds:
             for labels in self.points():
-                flat = dict(self.base)
-                for axis, label in labels.items():
-                    flat |= self.axes[axis][label]
+                flat = self.settings_of(labels)
                 config = settings_from({**flat, "seed": seed})
+                if self.validates and VALIDATION not in flat and can_validate(config):
+                    config = settings_from({**flat, "seed": seed, VALIDATION: SHARE})
                 load_codec(config.compression)  # refuse a wrong chain before hours of runs
                 yield Run(labels, seed, config)
+
+    def settings_of(self, labels: Mapping[str, str]) -> dict[str, Any]:
+        """Return the settings that are given for a point: dotted name -> value."""
+        flat = dict(self.base)
+        for axis, label in labels.items():
+            flat |= self.axes[axis][label]
+        return flat
 
     def _check(self) -> None:
         for axis, labels in self.axes.items():

@@ -23,7 +23,7 @@ FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")
 NOT_HERE = (
     "seed", "seconds", "cpu_seconds", "memory_bytes", "dataset", "dataset_notice", "model", "metrics", "clients",
-    "bytes_protocol", "parameters", "notices", "learning_rate", "devices", "baseline", "initial", *LAST,
+    "bytes_protocol", "parameters", "notices", "learning_rate", "devices", "baseline", "initial", "paused", *LAST,
 )  # fmt: skip
 """Entries of a summary that are settings, are no results, or stand elsewhere in the row."""
 
@@ -93,6 +93,11 @@ class PlannedPoint(Point):
     """
 
     labels: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The axes with the labels of the point."""
+        return ", ".join(f"{axis}={label}" for axis, label in self.labels.items()) or "all runs"
 
     def over_seeds(self, name: str) -> MeanSd:
         """Return the mean and deviation of one number over the runs' summaries."""

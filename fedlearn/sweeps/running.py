@@ -25,6 +25,8 @@ from fedlearn.sweeps.results import Result, write_tables
 from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
 from fedlearn.words.metrics import KNOWN, declared
 
+PLAN = "sweep.toml"  # the plan of a sweep, in its folder
+
 
 def run_sweep(
     plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambda run: True, limit: float = 0.0
@@ -43,30 +45,35 @@ def run_sweep(
     UsageError
         If a setting is wrong, or the folder holds a single run or runs with other settings.
     """
-    if (folder / CHECKPOINT).exists():
-        raise UsageError(f"--out {folder}: it holds a single run; name another folder")
+    refuse_single_run(folder)
     runs = list(plan.runs())
     with RunFolder(folder).locked(), session(), stoppable(folder, limit):
-        write_atomically(folder / "sweep.toml", plan.to_toml().encode())
-        results = {run.name: stored for run in runs if (stored := _stored(run, folder)) is not None}
+        write_atomically(folder / PLAN, plan.to_toml().encode())
+        results = {run.name: found for run in runs if (found := stored(run, folder)) is not None}
         missing = [run for run in runs if run.name not in results and wanted(run)]
         if there := sum(wanted(run) for run in runs) - len(missing):
             Console(highlight=False, soft_wrap=True).print(f"{there} of {there + len(missing)} runs were there already")
         begin = time.monotonic()
-        with closing(_ended(missing, folder)) as ended:
-            for done, (run, error) in enumerate(ended, start=1):
-                results[run.name] = _result_of(run, folder, error)
+        with closing(ended(missing, folder)) as those:
+            for done, (run, error) in enumerate(those, start=1):
+                results[run.name] = result_of(run, folder, error)
                 seconds_left = (time.monotonic() - begin) / done * (len(missing) - done)
-                _tell(results[run.name], f"{done}/{len(missing)}", seconds_left)
+                tell(results[run.name], f"{done}/{len(missing)}", seconds_left)
                 write_tables([results[run.name] for run in runs if run.name in results], folder)
     ordered = [results[run.name] for run in runs if run.name in results]
     write_tables(ordered, folder)
     return ordered
 
 
-def _stored(run: Run, folder: Path) -> Result | None:
+def refuse_single_run(folder: Path) -> None:
+    """Refuse a folder that holds a single run."""
+    if (folder / CHECKPOINT).exists():
+        raise UsageError(f"--out {folder}: it holds a single run; name another folder")
+
+
+def stored(run: Run, folder: Path) -> Result | None:
     """Return the result of a run if it has completed, else None; refuse a folder with other settings."""
-    place = RunFolder(_place(run, folder))
+    place = RunFolder(place_of(run, folder))
     if not (place.path / CHECKPOINT).exists():
         return None
     place.check_settings(prepared(run.config))
@@ -85,12 +92,12 @@ def _has_stopped(run: Run, result: Result) -> bool:
     return "stopped_early" in result.summary and all(result.stored.settings.get(k) == v for k, v in stop.items())
 
 
-def _ended(missing: Sequence[Run], folder: Path) -> Generator[tuple[Run, FedlearnError | None], None, None]:
+def ended(missing: Sequence[Run], folder: Path) -> Generator[tuple[Run, FedlearnError | None], None, None]:
     """Make runs; yield each as it ends, with the error that has ended it."""
-    configs = [run.config.model_copy(update={"out": str(_place(run, folder).resolve())}) for run in missing]
+    configs = [run.config.model_copy(update={"out": str(place_of(run, folder).resolve())}) for run in missing]
     if side := _side_by_side(configs):
-        with closing(side) as ended:
-            yield from ((missing[place], error) for place, error in ended)
+        with closing(side) as those:
+            yield from ((missing[place], error) for place, error in those)
         return
     for run, config in zip(missing, configs, strict=True):
         try:
@@ -110,21 +117,24 @@ def _side_by_side(configs: Sequence[RunConfig]) -> Generator[Ended, None, None] 
     return None
 
 
-def _place(run: Run, folder: Path) -> Path:
+def place_of(run: Run, folder: Path) -> Path:
+    """Return the folder of a run below that of its sweep."""
     return folder / "runs" / run.name
 
 
-def _result_of(run: Run, folder: Path, error: FedlearnError | None) -> Result:
+def result_of(run: Run, folder: Path, error: FedlearnError | None) -> Result:
+    """Return the result of a run that has ended, by the error that has ended it."""
     if isinstance(error, UsageError):
         raise UsageError(f"{run.name}: {error}")
-    result = Result.read(run, _place(run, folder))
+    result = Result.read(run, place_of(run, folder))
     if error is not None and (result is None or result.completed):
         raise RunFailed(f"{run.name}: {error}")  # it ended before it could write the failure into its folder
     assert result is not None
     return result
 
 
-def _tell(result: Result, count: str, seconds_left: float) -> None:
+def tell(result: Result, count: str, seconds_left: float) -> None:
+    """Print the line of a run that has ended."""
     summary = result.summary
     metrics = declared(summary.get("metrics")) or KNOWN
     value = summary.get(metrics.best_by)

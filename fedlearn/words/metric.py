@@ -140,6 +140,23 @@ BESIDE = (GLOBAL, TUNED, ALONE)
 model after some more passes over its examples, and a model that took the same steps alone."""
 
 
+VALIDATION = "validation_"
+"""Prefix of what is measured on validation rows, by which a round, a stop or settings are chosen."""
+VALIDATION_ROWS, TEST_ROWS = "validation rows", "the test rows"
+NODE_ROWS, PRIVATE_ROWS = "the nodes' own rows", "private test rows"
+"""What a summary says of the rows that have chosen its best round (``chosen_on``)."""
+
+
+def of_validation(metric: Metric) -> Metric:
+    """Return the declaration of a metric as it is measured on validation rows.
+
+    >>> of_validation(ACCURACY).title
+    'validation accuracy'
+    """
+    name, title = f"{VALIDATION}{metric.name}", f"validation {metric.title}"
+    return replace(metric, name=name, title=title, exp_of="")
+
+
 VIRTUAL_SECONDS = Metric("virtual_seconds", "virtual time", unit="s", note="since the run began", low=0)
 
 

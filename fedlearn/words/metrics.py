@@ -36,6 +36,7 @@ from fedlearn.words.metric import (
     Combine,
     Measured,
     Metric,
+    of_validation,
 )
 
 COUNTS_IN = "_counts_in"
@@ -52,6 +53,8 @@ class Metrics:
         Metrics that the nodes of a cohort measure while they learn.
     evaluated
         Metrics that `Model.evaluate` measures, means over examples.
+    tested
+        Metrics of the test rows that are measured once, after the last round; empty where rounds measure these rows.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class Metrics:
 
     reported: tuple[Metric, ...] = ()
     evaluated: tuple[Metric, ...] = ()
+    tested: tuple[Metric, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError for two metrics of one name."""
@@ -78,8 +82,12 @@ class Metrics:
 
         None where no metric can be ranked.
         """
-        ranked = [metric for metric in self.evaluated if metric.better]
-        return next((metric for metric in ranked if metric.headline), ranked[0] if ranked else None)
+        return _headline(self.evaluated)
+
+    @property
+    def of_model(self) -> Metric | None:
+        """The headline as the model declares it: the name that nodes and test rows have it under."""
+        return _headline(self.tested or self.evaluated)
 
     @property
     def best_by(self) -> str:
@@ -93,8 +101,12 @@ class Metrics:
 
     @property
     def results(self) -> tuple[Metric, ...]:
-        """The metrics in a run's result: evaluations, the headline first, scores on nodes, and the privacy loss."""
-        return tuple(m for m in self.by_interest if m.is_privacy_loss or m.is_result or m not in self.reported)
+        """The metrics in a run's result: evaluations, the headline first, scores on nodes, and the privacy loss.
+
+        Those of test rows that are measured once stand behind the headline of the validation rows.
+        """
+        found = [m for m in self.by_interest if m.is_privacy_loss or m.is_result or m not in self.reported]
+        return (*found[:1], *Metrics(evaluated=self.tested).by_interest, *found[1:]) if self.tested else tuple(found)
 
     @property
     def on_nodes(self) -> tuple[str, ...]:
@@ -152,7 +164,7 @@ class Metrics:
 
     def of(self, name: str) -> Metric:
         """Return the metric of a name; for an unknown name, a metric that declares no more than this name."""
-        return next((m for m in (*self.reported, *self.evaluated) if m.name == name), Metric(name))
+        return next((m for m in (*self.reported, *self.evaluated, *self.tested) if m.name == name), Metric(name))
 
     def of_node(self, name: str) -> Metric:
         """Return the metric whose range holds for a node's measurement: for accuracy_before, that of accuracy."""
@@ -204,10 +216,19 @@ class Metrics:
         """
         return replace(self, evaluated=(*scores, *self.evaluated))
 
+    def on_validation_rows(self) -> Metrics:
+        """Return these metrics, the evaluated ones measured on validation rows; those of test rows are measured once.
+
+        >>> Metrics((TRAIN_LOSS,), (LOSS, ACCURACY)).on_validation_rows().columns
+        ('train_loss', 'validation_loss', 'validation_accuracy')
+        """
+        return replace(self, evaluated=tuple(map(of_validation, self.evaluated)), tested=self.evaluated)
+
     def that_hold(self, names: Iterable[str]) -> Metrics:
-        """Return these metrics without those whose names are not given."""
+        """Return these metrics without those whose names are not given; those of test rows have no column."""
         kept = set(names)
-        return Metrics(*(tuple(m for m in part if m.name in kept) for part in (self.reported, self.evaluated)))
+        reported, evaluated = (tuple(m for m in part if m.name in kept) for part in (self.reported, self.evaluated))
+        return Metrics(reported, evaluated, self.tested)
 
     def to_plain(self) -> dict[str, Any]:
         """Return the declarations as plain dictionaries and lists, for JSON."""
@@ -229,13 +250,21 @@ class Metrics:
         """Return the metrics of several runs together; of two metrics with one name, the first."""
         evaluated: dict[str, Metric] = {}
         reported: dict[str, Metric] = {}
+        tested: dict[str, Metric] = {}
         for metrics in several:
+            tested |= {m.name: m for m in metrics.tested if m.name not in tested}
             evaluated |= {m.name: m for m in metrics.evaluated if m.name not in {*evaluated, *reported}}
             reported |= {m.name: m for m in metrics.reported if m.name not in {*evaluated, *reported}}
-        return cls(tuple(reported.values()), tuple(evaluated.values()))
+        once = (m for m in tested.values() if m.name not in {*evaluated, *reported})
+        return cls(tuple(reported.values()), tuple(evaluated.values()), tuple(once))
 
     def _place(self, metric: Metric) -> int:
         return 0 if metric is self.headline else 1 if metric.headline else 2
+
+
+def _headline(evaluated: Sequence[Metric]) -> Metric | None:
+    ranked = [metric for metric in evaluated if metric.better]
+    return next((metric for metric in ranked if metric.headline), ranked[0] if ranked else None)
 
 
 def _combined(metric: Metric, reports: Sequence[NodeReport], before: Measured) -> float | None:

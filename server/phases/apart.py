@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from server.phases.answers import answers_to, finite, measured_by, sound_answers
 from server.run import ServerRun
 
 ON_TEST_SET = "evaluate.on_test_set"
+ON_TEST_ROWS_ONCE = "evaluate.on_test_rows_once"
 AT_ONCE = 50  # nodes that are asked together: each measures a whole test set, within one reporting deadline
 
 
@@ -40,25 +41,41 @@ def apart_metrics(config: RunConfig, of_model: Metrics) -> tuple[Metric, ...]:
     )
 
 
-def evaluated_apart(run: ServerRun, state: State, reporting: Reporting, *, round_number: int) -> Measured:
+def reported_in(reporting: Reporting) -> dict[int, int]:
+    """Return node -> partition of the nodes that have reported in a round."""
+    ends = zip(reporting.members, reporting.reports, strict=True)
+    return {member.node_id: member.partition_id for member, report in ends if report.fate is Fate.REPORTED}
+
+
+def all_nodes(run: ServerRun) -> dict[int, int]:
+    """Return node -> partition of all nodes of a simulation."""
+    return {node: partition for partition, node in enumerate(run.exchange.nodes_by_partition() or ())}
+
+
+def evaluated_apart(
+    run: ServerRun, state: State, asked: Mapping[int, int], *, round_number: int, on: str = ON_TEST_SET
+) -> Measured:
     """Return the means over the nodes' models of what each measures on the test set, and the spread of the headline.
 
-    Asked are the nodes that have reported in the round. A node of which no sound answer comes within the reporting
-    deadline is left out.
+    A node of which no sound answer comes within the reporting deadline is left out.
+
+    Parameters
+    ----------
+    asked
+        Node -> partition of the nodes that are asked.
+    on
+        The type of the messages: it says which rows are measured.
     """
-    ends = zip(reporting.members, reporting.reports, strict=True)
-    members = [member for member, report in ends if report.fate is Fate.REPORTED]
+    members = list(asked)
     record, deadline = wire.pack_arrays(state), run.rounds.reporting_deadline
     names = [metric.name for metric in run.model_metrics.evaluated]
     rows: list[Measured] = []
     for start in range(0, len(members), AT_ONCE):
         some = members[start : start + AT_ONCE]
         messages = [
-            wire.evaluation(member.node_id, record, round_number=round_number, ttl=deadline, on=ON_TEST_SET)
-            for member in some
-        ]
-        partitions = {member.node_id: member.partition_id for member in some}
-        for reply in sound_answers(run, answers_to(run, messages, deadline), partitions, round_number).values():
+            wire.evaluation(node, record, round_number=round_number, ttl=deadline, on=on) for node in some
+        ]  # fmt: skip
+        for reply in sound_answers(run, answers_to(run, messages, deadline), asked, round_number).values():
             _, means = measured_by(reply)
             rows.append(finite(run.model_metrics.completed(means), names))
     return {**_means(rows, names), **_spread(run, rows)}

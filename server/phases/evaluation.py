@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Message, MetricRecord
 
 from fedlearn import wire
 from fedlearn.models import NOTHING, Evaluation
-from fedlearn.models.loaded import dataset_of, evaluate_part, scores_of_test_set
+from fedlearn.models.loaded import dataset_of, evaluate_part, rows_measured, scores_of_test_set
 from fedlearn.words.cohort import At, Member
 from fedlearn.words.metric import Measured
 from fedlearn.words.state import State
@@ -35,26 +35,34 @@ def evaluate(
     if run.config.evaluation.where == "nodes":
         means = _through_nodes(run, state, reporting, round_number)
     else:
-        total = _on_test_set(run, state)
+        total = on_test_set(run, state)
         best = run.store.history.best
         run.confusions.take(round_number, total.confusion, best.round_number if best else None)
         means = total.means
     return finite(run.model_metrics.completed(means), names)
 
 
-def _on_test_set(run: ServerRun, state: State) -> Evaluation:
-    """Return the evaluation of a state on the test examples, made by the workers."""
-    count = len(dataset_of(run.config).test)
-    parts = [(start, min(start + PART, count)) for start in range(0, count, PART)]
+def on_test_set(run: ServerRun, state: State, *, once: bool = False) -> Evaluation:
+    """Return the evaluation of a state on the rows that rounds measure, made by the workers.
+
+    With `once`, the rows are those that are measured after the last round (`rows_measured`).
+    """
+    parts = [(*part, once) for part in parts_of(run, once=once)]
     total = NOTHING
     deadline = run.rounds.reporting_deadline if run.exchange.timed is None else None  # in virtual seconds
     for part in run.exchange.compute(evaluate_part, state, parts, seconds=deadline):
         assert isinstance(part, Evaluation)
         total += part
     if total.outputs:
-        (scores,) = run.exchange.compute(scores_of_test_set, {}, [(total.outputs,)], seconds=deadline)
+        (scores,) = run.exchange.compute(scores_of_test_set, {}, [(total.outputs, once)], seconds=deadline)
         total = replace(total, outputs=(), scores=scores)
     return total
+
+
+def parts_of(run: ServerRun, *, once: bool = False) -> list[tuple[int, int]]:
+    """Return the parts of the rows that are measured, as their first places and those behind their last."""
+    count = len(rows_measured(run.config, dataset_of(run.config), once=once))
+    return [(start, min(start + PART, count)) for start in range(0, count, PART)]
 
 
 def _through_nodes(run: ServerRun, state: State, reporting: Reporting, round_number: int) -> Mapping[str, object]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fedlearn.attacks.success import evaluate_triggered
 from fedlearn.models import NOTHING, Evaluation
-from fedlearn.models.loaded import dataset_of
 from fedlearn.words.metric import ACCURACY, Measured
 from fedlearn.words.state import State
 from server.attackers import BACKDOOR, attack_metrics
-from server.phases.evaluation import PART, is_due
+from server.phases.evaluation import is_due, parts_of
 from server.run import ServerRun
 
 
@@ -18,10 +17,8 @@ def success_of_attack(run: ServerRun, state: State, *, round_number: int) -> Mea
         return {}
     if not is_due(run, round_number):
         return {BACKDOOR.name: None}
-    count = len(dataset_of(run.config).test)
-    parts = [(start, min(start + PART, count)) for start in range(0, count, PART)]
     total = NOTHING
-    for part in run.exchange.compute(evaluate_triggered, state, parts):
+    for part in run.exchange.compute(evaluate_triggered, state, parts_of(run)):
         assert isinstance(part, Evaluation)
         total += part
     return {BACKDOOR.name: total.means.get(ACCURACY.name)}

@@ -18,12 +18,12 @@ def test_stopped_run_is_a_run_of_as_many_rounds_and_a_finished_one(execute, undi
     rounds, reason = run.summary["rounds"], run.summary["stopped_early"]
     assert 1 < rounds < 40
     assert run.sha == undisturbed({**LINEAR, "rounds.total": rounds}).sha
-    assert reason.startswith(f"in round {rounds} because accuracy 0.9")
+    assert reason.startswith(f"in round {rounds} because validation_accuracy 0.9")
     before = [event for event in run.events if event["event"] == "committed"]
     capsys.readouterr()
     assert end_of("simulate", "--resume", run.folder, "--rounds", 50) == 0
     said = capsys.readouterr()
-    assert f"stopped early in round {rounds} because accuracy" in said.out
+    assert f"stopped early in round {rounds} because validation_accuracy" in said.out
     assert [event for event in run.events if event["event"] == "committed"] == before
     assert (run.summary["status"], run.summary["stopped_early"]) == ("completed", reason)
     assert end_of("simulate", "--quiet", "--resume", run.folder, "--rounds", rounds + 1, "--set", 'stop.target=""') == 0

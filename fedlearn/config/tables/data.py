@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from fedlearn.config.fields import Options, Positive, Settings, SwitchOrName, TableOrPath
+from fedlearn.config.fields import MaybeNumber, Options, Positive, Settings, SwitchOrName, TableOrPath
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel, ReadBy, ReadIf
 
 
@@ -72,6 +72,18 @@ class DataSettings(Settings):
             "test examples. With a private model it must be 0: nothing is measured there."
         ),
     )
+    validation_share: Annotated[
+        MaybeNumber,
+        Flag("--validation-share", "SHARE", Panel.LEARNING),
+        AlsoCalled({"validation_split", "val_split", "val_share", "validation"}),
+    ] = Field(
+        default="",
+        description=(
+            "Share of the server's test rows that are validation rows: they choose the best round, an early stop and "
+            "a sweep's best settings, and the other test rows are measured once, after the last round. Training keeps "
+            "its bytes. Empty: half of them in a sweep, and with stop.target or stop.patience; else 0, none."
+        ),
+    )
     scaling: Annotated[TableOrPath, ReadBy.TORCH] = Field(
         default="",
         description=(
@@ -104,3 +116,15 @@ class DataSettings(Settings):
     notice: Annotated[str, FreeToChange()] = Field(
         default="", description="Set by the program: why another data set is used than the one asked for."
     )
+
+    @field_validator("validation_share")
+    @classmethod
+    def _is_a_share(cls, value: str) -> str:
+        if value and not 0 <= float(value) < 1:
+            raise ValueError("Input should be from 0 to less than 1, or empty")
+        return value
+
+    @property
+    def validates(self) -> bool:
+        """Whether some of the test rows are validation rows."""
+        return float(self.validation_share or 0) > 0

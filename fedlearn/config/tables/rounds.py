@@ -188,6 +188,14 @@ class StopSettings(Settings):
     least_improvement: Annotated[NonNegative, FreeToChange()] = Field(
         default=0.0, description="By how much stop.metric must get better for it to count as an improvement."
     )
+    after: Annotated[int, Field(ge=0), FreeToChange()] = Field(
+        default=0,
+        description=(
+            "Pause after this round: a resume with a later one, or 0, goes on to the bytes of a run that was never "
+            "paused, as rounds.total stays what it is. The test rows of a paused run with validation rows are not "
+            "measured. 0: off."
+        ),
+    )
     time_limit: Annotated[
         Duration,
         Flag("--time-limit", "TIME", Panel.RUNNING),

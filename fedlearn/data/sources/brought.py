@@ -14,12 +14,21 @@ import numpy as np
 
 from fedlearn.data.base import Examples
 from fedlearn.data.dataset import TEST_ROWS, Dataset
-from fedlearn.data.drawing import draws_by_itself
+from fedlearn.data.drawing import draws_by_itself, leaves_unfit_out
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.as_arrays import array_of, columns_of
 from fedlearn.data.sources.by_node import common_classes, joined, with_held_out
-from fedlearn.data.sources.chosen import TESTS, TRAIN, UNUSED, chosen_columns, chosen_parts, labeled_parts, many_classes
+from fedlearn.data.sources.chosen import (
+    TESTS,
+    TRAIN,
+    UNUSED,
+    chosen_columns,
+    chosen_parts,
+    labeled_parts,
+    many_classes,
+    own_validation,
+)
 from fedlearn.data.sources.columns import frame_arrays
 from fedlearn.data.sources.forms import (
     described,
@@ -59,12 +68,15 @@ class Brought:
         Lines on what was guessed or left out.
     nodes
         Names of the nodes, if the object gave the data of each node; their places are the groups.
+    validation
+        How many of the test examples, from the first, are validation rows.
     """
 
     name: str
     arrays: Mapping[str, Any]
     said: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    validation: int = 0
 
     def dataset(self) -> Dataset:
         """Return the data set, kept in the cache."""
@@ -74,7 +86,7 @@ class Brought:
         said = [*filter(None, [found.notice]), *self.said, *many_classes(found)]
         found = replace(found, notice="; ".join(said)) if said else found
         if not self.nodes:
-            return found
+            return replace(found, validation=self.validation) if self.validation else found
         is_drawn = not (is_split or TEST_ROWS in found.counted or draws_by_itself())
         counted = (*found.counted, *((TEST_ROWS,) if is_drawn else ()))
         return replace(found, group_names=self.nodes, counted=counted)
@@ -83,7 +95,11 @@ class Brought:
     def scored(self) -> tuple[Any, Any]:
         """The examples that a model is measured on: those for testing if there are any, else all."""
         has_test = self.arrays.get("X_test") is not None
-        return (self.arrays["X_test"], self.arrays["y_test"]) if has_test else (self.arrays["X"], self.arrays["y"])
+        return (
+            (self.arrays["X_test"][self.validation :], self.arrays["y_test"][self.validation :])
+            if has_test
+            else (self.arrays["X"], self.arrays["y"])
+        )
 
 
 def from_any(data: Any, *, name: str = "arrays") -> Dataset:
@@ -159,7 +175,29 @@ def _of_hf(data: Any, name: str, target: str = "") -> Brought:
     inputs, learned, guessed = chosen_columns(train, name, target)
     said = (*unlabeled, *said)
     found = hf_arrays(train, test, name=name, inputs=inputs, target=learned)
-    return Brought(name, found, (*said, *guessed, *_of_transform(train, inputs, found["X"], name)))
+    made = Brought(name, found, (*said, *guessed, *_of_transform(train, inputs, found["X"], name)))
+    if (part := own_validation(parts)) is None:
+        return made
+    own = hf_arrays(train, parts[part], name=name, inputs=inputs, target=learned)
+    return _with_own(made, Brought(name, own), part)
+
+
+def _with_own(found: Brought, own: Brought, part: str) -> Brought:
+    """Return data with the test part of `own` as validation rows, before the test rows."""
+    ours, theirs = found.arrays, own.arrays
+    if leaves_unfit_out():  # then none can be counted
+        return replace(found, said=(*found.said, f"part {part!r} is not used"))
+    if ours.get("classes") != theirs.get("classes"):
+        return replace(found, said=(*found.said, f"part {part!r} is not used: its classes are not those of the test"))
+    names = (part, TESTS[0])
+    X, y = (joined(each, [theirs[each], ours[each]], names, found.name) for each in ("X_test", "y_test"))
+    groups = [theirs.get("groups_test"), ours.get("groups_test")]
+    both = (
+        {"groups_test": joined("groups", groups, names, found.name)} if all(each is not None for each in groups) else {}
+    )
+    arrays = {**ours, "X_test": X, "y_test": y, **both}
+    said = f"part {part!r} holds validation rows, for runs that have some"
+    return replace(found, arrays=arrays, validation=len(theirs["y_test"]), said=(*found.said, said))
 
 
 def _of_bunch(data: Any, name: str) -> Brought:
@@ -242,7 +280,9 @@ def _of_mapping(data: Mapping[Any, Any], name: str) -> Brought:
     if TRAIN in keys and keys <= {TRAIN, *TESTS, *UNUSED}:
         train, test, said = chosen_parts(data, name)
         found = brought(train if test is None else (train, test), name=name)
-        return replace(found, said=(*said, *found.said))
+        found = replace(found, said=(*said, *found.said))
+        part = own_validation(data)
+        return found if part is None else _with_own(found, brought((train, data[part]), name=name), part)
     return _of_nodes(data, name)
 
 

@@ -17,6 +17,11 @@ INPUTS = ("image", "img", "input_ids")  # columns of `datasets` that are learned
 TARGETS = ("label", "labels", "target")
 
 
+def own_validation(parts: Mapping[Any, Any]) -> str | None:
+    """Return the name of the part of validation rows; None where there is none beside a part for testing."""
+    return next((each for each in TESTS[1:] if each in parts), None) if TESTS[0] in parts else None
+
+
 def chosen_parts(parts: Mapping[Any, Any], name: str) -> tuple[Any, Any, tuple[str, ...]]:
     """Return the part to train on, the part for testing or None, and what is said of the choice."""
     if TRAIN not in parts:
@@ -24,7 +29,8 @@ def chosen_parts(parts: Mapping[Any, Any], name: str) -> tuple[Any, Any, tuple[s
             f"data set {name!r}: it has no part 'train': give one of its parts, {', '.join(map(str, parts))}"
         )
     named = next((each for each in TESTS if each in parts), None)
-    others = [str(each) for each in parts if each not in (TRAIN, named)]
+    own = own_validation(parts)
+    others = [str(each) for each in parts if each not in (TRAIN, named, own)]
     said = [f"part {named!r} is for testing"] * (named not in (None, TESTS[0]))
     return (
         parts[TRAIN],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def from_folder(
     ----------
     folder
         Path of a folder with ``train`` and ``test`` (or ``val``), each with a folder for each class; or with a folder
-        for each class itself.
+        for each class itself. With both, ``val`` holds validation rows (``data.validation_share``).
     size
         (height, width) in pixels to which all pictures are scaled; without it, all must be of one size.
     classes
@@ -66,26 +67,40 @@ def from_folder(
     if not root.is_dir():
         raise DataNotFound(f"{root}: there is no such folder")
     train = root / "train" if (root / "train").is_dir() else root
-    test = next((root / name for name in TEST_FOLDERS if train != root and (root / name).is_dir()), None)
+    tests = [root / name for name in TEST_FOLDERS if train != root and (root / name).is_dir()]
+    test = tests[0] if tests else None
+    has_own = len(tests) > 1 and tests[0].name == TEST_FOLDERS[0] and not leaves_unfit_out()  # else none can be counted
+    own = tests[1] if has_own else None
     found = tuple(sorted(each.name for each in train.iterdir() if not _is_hidden(each.name) and each.is_dir()))
     if len(classes or found) < 2:
         raise UsageError(
             f"{train}: it must hold a folder of pictures for each class, two at least; it has {len(found)}"
         )
-    files = {part: _files_of(part) for part in (train, test) if part is not None}
+    files = {part: _files_of(part) for part in (train, own, test) if part is not None}
 
     def make() -> Arrays:
         declared = Declared(str(root), classes=classes or [*dict.fromkeys(map(_shown, found))])
         given: list[Given] = [
             _given(part, files[part], size) if part is not None else (None,) * 3 for part in (train, test)
         ]
+        if own is not None:
+            given[1] = _both(_given(own, files[own], size), given[1], own)
         return with_facts(*declared.checked(given[0], given[1], test_share=test_share))
 
     every = [path for paths in files.values() for path in paths]
     key = f"{identity(*every)}\n{size=} {classes=} {test_share=} {READING=}"
     found_in = dataset_at(str(root), "folder", key, make)
     also = [] if size else ["size of the pictures"]
+    found_in = replace(found_in, validation=0 if own is None else len(files[own]))
     return with_counted(found_in, classes=classes, vocabulary=None, has_test=test is not None, also=also)
+
+
+def _both(own: Given, test: Given, folder: Path) -> Given:
+    """Return the pictures of the validation rows before those of the test rows."""
+    (X, y, _), (X_test, y_test, _) = own, test
+    if X.shape[1:] != X_test.shape[1:]:
+        raise UsageError(f"{folder}: its pictures have another size than those for testing: give size=(HEIGHT, WIDTH)")
+    return np.concatenate([X, X_test]), np.concatenate([y, y_test]), None
 
 
 def _files_of(part: Path) -> list[Path]:

@@ -101,7 +101,7 @@ def held_out_like(spec: DataSpec, other: Dataset) -> Examples:
     UsageError
         If the data set has a class that the run's data did not have, lacks a column, or is of another kind.
     """
-    theirs, test = other.spec, other.test
+    theirs, test = other.spec, other.test.at(slice(other.validation, None))
     if bool(spec.classes) != bool(theirs.classes):
         raise UsageError(f"data set {other.name!r}: it is {_word(theirs)}, and the run has learned {_word(spec)}")
     inputs, targets = test.inputs, test.targets

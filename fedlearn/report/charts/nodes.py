@@ -26,7 +26,7 @@ def over_nodes(rows: Sequence[Row], metrics: Metrics) -> list[LineChart | Stacke
     With ``evaluation.nodes`` the metric is the headline metric on each node's own examples, before and after the node's
     training; else it is a metric of the reports, as the training loss.
     """
-    headline = metrics.headline
+    headline = metrics.of_model
     reported = [metric for metric in metrics.reported if _has(rows, metric.name)]
     found: list[tuple[str, Metric, str]] = []
     if headline is not None:

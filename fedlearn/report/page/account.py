@@ -114,7 +114,7 @@ def _best_mean(metric: Metric, runs: Sequence[StoredRun]) -> str:
 
 def _gains(runs: Sequence[StoredRun]) -> str:
     """Return how many nodes of a single run are worse off than alone; empty where nothing is beside them."""
-    metric = runs[0].metrics.headline if len(runs) == 1 else None
+    metric = runs[0].metrics.of_model if len(runs) == 1 else None
     nodes = [] if metric is None else list(compared(runs[0], metric).values())
     if metric is None or not nodes:
         return ""

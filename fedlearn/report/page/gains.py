@@ -38,7 +38,7 @@ def gains(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
 
 
 def _of_one(run: StoredRun) -> str:
-    metric = run.metrics.headline
+    metric = run.metrics.of_model
     if metric is None:
         return ""
     nodes = compared(run, metric)
@@ -94,7 +94,7 @@ def _rows(runs: Sequence[StoredRun], points: Sequence[Point]) -> Iterator[tuple[
     for point in points:
         found = []
         for run in point.runs:
-            metric = run.metrics.headline
+            metric = run.metrics.of_model
             nodes = list(compared(run, metric, runs).values()) if metric is not None else []
             found += [Gains(metric).of(nodes)] if metric is not None and nodes else []
         if found:

@@ -61,7 +61,7 @@ def devices(points: Sequence[Point]) -> str:
 def spread_names(runs: Sequence[StoredRun]) -> dict[str, str]:
     """Return name -> title of the columns that describe the headline metric's spread over nodes."""
     metrics = metrics_of(runs)
-    found = columns_on_nodes(metrics.headline) if metrics.headline is not None else ()
+    found = columns_on_nodes(metrics.of_model) if metrics.of_model is not None else ()
     return {metric.name: metric.title for metric in found if metric.name in metrics.columns}
 
 

@@ -36,7 +36,7 @@ def _of_one(run: StoredRun) -> str:
 
 
 def _figures(run: StoredRun) -> str:
-    headline = run.metrics.headline
+    headline = run.metrics.of_model
     if headline is None or not (names := spread_names([run])):
         return ""
     values = [run.latest(metric.name) for metric in Spread(headline).metrics if metric.name in names]

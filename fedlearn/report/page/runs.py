@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from fedlearn.report.choosing import choice_of
 from fedlearn.report.page.settings import meaning
 from fedlearn.report.points import Point, differing
 from fedlearn.report.run_tables import points_table, runs_table
@@ -31,8 +32,18 @@ def heading(runs: Sequence[StoredRun]) -> str:
 def results(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
     """Return the tables of several runs: means over seeds, if there are any, and every run."""
     repeated = [point for point in points if len(point.runs) > 1]
-    means = f"<h3>Means over seeds</h3>{points_table(repeated).as_html()}" if repeated else ""
+    means = f"<h3>Means over seeds</h3>{points_table(repeated).as_html()}{_choice(repeated)}" if repeated else ""
     return f"{means}{'<h3>Every run</h3>' if repeated else ''}{_every_run(runs, points)}"
+
+
+def _choice(points: Sequence[Point]) -> str:
+    """Return the sentences on the best point and its distance to the next one; empty where none is chosen."""
+    if (found := choice_of(points)) is None:
+        return ""
+    labels = [point.label for point in points]
+    apart = found.next_best(labels)
+    lines = [f"{found.sentence(found.best.label)}.", *([f"{apart} ({found.how})."] if apart else ())]
+    return "".join(f'<p class="note">{escape(line)}</p>' for line in lines)
 
 
 def _every_run(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:

@@ -12,6 +12,7 @@ from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.charts.learning import curves, pareto
 from fedlearn.report.charts.rounds import all_reported, fates, phases
 from fedlearn.report.charts.skew import skew_of
+from fedlearn.report.chosen import ONCE, best_in_words
 from fedlearn.report.numbers import bits_both_ways, ratio, seconds, size, text_of
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
@@ -166,7 +167,9 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
         note = metric.note
         if metric is metrics.headline:
             top, round_number = best(run, metric) or (None, 0)
-            note = f"best {text_of(metric, top)} in round {round_number}"
+            note = best_in_words(metric, top, run.summary, round_number)
+        elif metric in metrics.tested:
+            note = ONCE
         tiles.append((metric.title, text_of(metric, run.latest(metric.name)), note))
     tiles += [] if run.log.hides else _sent(run)
     each = seconds(seconds_of(run) / len(run.rounds))

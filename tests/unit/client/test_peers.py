@@ -69,7 +69,7 @@ def test_a_share_of_noise_wants_masks_listed_peers_and_noise_without_the_owners_
 def test_a_node_with_peers_takes_part_in_nothing_but_secure_sums(listed):
     assert policy.refused(visit_with(listed)) == ""
     evaluations = [{"kind": kind} for kind in HANDLERS if kind.startswith(MessageType.EVALUATE)]
-    assert len(evaluations) == 2
+    assert len(evaluations) == 3
     for asked in ({"sums": "off"}, {"sums": "unmasked"}, *evaluations):
         assert policy.refused(visit_with(listed, **asked)) == "sums-not-masked" and "sums-not-masked" in REFUSALS
     assert policy.refused(visit_with({}, sums="off")) == ""

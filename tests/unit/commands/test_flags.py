@@ -18,6 +18,7 @@ VALUES = {
     "training.lr": 0.25, "compression.codec": "drop", "compression.keep_ratio": 0.3,
     "compression.send": "update", "strategy.name": "median", "engine.name": "inline", "engine.workers": 2,
     "devices.name": "phones", "stop.target": "0.9", "stop.patience": 3, "training.baseline": "local",
+    "data.validation_share": "0.5",
     "model.initial": "/another/run", "evaluation.beside": '["alone"]', "secure.sums": "unmasked",
     "attack.name": "zero", "attack.attackers": 0.4, "stop.time_limit": "50m", "out": "/a/run",
 }  # fmt: skip

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.reports import StrategySettings
+from fedlearn.config.tables.rounds import EvaluationSettings
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.history import COLUMNS, RoundRecord
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import ACCURACY, EPSILON, LOSS, TRAIN_LOSS, Metric
 from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
-from server.stopping import FREE, NOT_FREE, Stopping, check_stopping, stops_by
+from server.stopping import FREE, NOT_FREE, Stopping, check_stopping, check_validation, hides_rows, stops_by
 from strategies import load_strategy
 from strategies.fedavg import FedAvg
 from tests.unit.server.scripted import Node
@@ -92,6 +94,14 @@ def test_target_is_stored_as_the_text_of_a_number():
             config_of(target=wrong)
 
 
+def test_run_pauses_after_a_round_whatever_its_metric():
+    stopping = Stopping(config_of(after=3), None, rounds(0.1, 0.2))
+    assert not stopping.reason
+    (third,) = rounds(0.3)
+    stopping.take(replace(third, round_number=3))
+    assert (stopping.reason, stopping.is_paused) == ("stop.after = 3", True)
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -99,7 +109,8 @@ def checked(
     columns=NEURAL_CLASSIFIER, *, where="server", mods="", is_private=False, is_public=True, strategy=None, **stop
 ):
     config = RunConfig(stop={"patience": 3, **stop}, evaluation={"where": where}, client={"mods": mods})
-    return check_stopping(config, columns, strategy or FedAvg(), is_private=is_private, test_is_public=is_public)
+    hides = hides_rows(config, strategy or FedAvg(), is_private=is_private)
+    return check_stopping(config, columns, is_private=hides, test_is_public=is_public)
 
 
 def test_metric_that_is_not_measured_is_refused_with_those_that_are():
@@ -139,10 +150,29 @@ def test_strategy_that_adds_noise_stops_by_the_servers_test_set_alone():
     assert checked(strategy=noisy) == FREE
 
 
-def test_what_a_private_run_pays_for_its_stop_is_said():
+def test_private_run_stops_by_public_rows_only():
     assert checked(is_private=True) == FREE
-    assert checked(is_private=True, is_public=False) == NOT_FREE
+    assert checked(mods="flwr.clientapp.mod:fixedclipping_mod", is_public=False) == NOT_FREE
+    with pytest.raises(SettingError, match="a private run chooses by public rows only"):
+        checked(is_private=True, is_public=False)
     assert checked() == ""
+
+
+def test_validation_rows_are_public_rows_of_the_server():
+    config = RunConfig(data={"validation_share": 0.2})
+    check_validation(config, is_private=True, test_is_public=True)
+    with pytest.raises(SettingError, match=r"validation_share = '0.2': a private run chooses by public rows only"):
+        check_validation(config, is_private=True, test_is_public=False)
+    with pytest.raises(SettingError, match=r"evaluation.where = 'nodes'"):
+        by_nodes = config.model_copy(update={"evaluation": EvaluationSettings(where="nodes")})
+        check_validation(by_nodes, is_private=False, test_is_public=True)
+
+
+def test_metric_of_a_stop_is_that_of_the_validation_rows():
+    columns = NEURAL_CLASSIFIER.on_validation_rows()
+    for metric in ("", "accuracy", "validation_accuracy"):
+        found = stops_by(RunConfig(stop={"patience": 3, "metric": metric}), columns)
+        assert found.name == "validation_accuracy"
 
 
 # --- a run ------------------------------------------------------------------------------------------------------------
