@@ -73,5 +73,5 @@ def test_moments_of_other_columns_are_refused(data, said):
 
 def test_no_file_is_read_where_a_node_scales(tmp_path):
     (tmp_path / "statistics.json").write_text(json.dumps(STATISTICS))
-    with pytest.raises(SettingError, match="the server alone reads a file"):
+    with pytest.raises(SettingError, match="a file is read where the run begins"):
         scaled(table(), str(tmp_path))
