@@ -48,6 +48,8 @@ def moments_in(given: str) -> Moments:
     is_text = _is_text(given)
     path = Path() if is_text else Path(given).expanduser()
     path = path / FILE if not is_text and path.is_dir() else path
+    if not is_text and not path.exists():
+        raise SettingError(SETTING, given, f"there is no {path}: name a run of statistics or dp-statistics, or a file")
     try:
         found = json.loads(given if is_text else text_of(path))
         return _MOMENTS.validate_python(_plain(found))
