@@ -93,6 +93,10 @@ def run_settings(
         raise UsageError(
             f"--out {said(folder)}: it holds a run; go on with it by --resume {folder}, or name another folder"
         )
+    if settings.data.scaling:
+        from fedlearn.data.scaling import with_scaling
+
+        settings = with_scaling(settings)
     return settings.model_copy(update={"out": str(folder.resolve())})
 
 

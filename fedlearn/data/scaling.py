@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
+from fedlearn.config import RunConfig
 from fedlearn.data.base import TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.reading import text_of
@@ -47,6 +48,8 @@ def moments_in(given: str) -> Moments:
     is_text = _is_text(given)
     path = Path() if is_text else Path(given).expanduser()
     path = path / FILE if not is_text and path.is_dir() else path
+    if not is_text and not path.exists():
+        raise SettingError(SETTING, given, f"there is no {path}: name a run of statistics or dp-statistics, or a file")
     try:
         found = json.loads(given if is_text else text_of(path))
         return _MOMENTS.validate_python(_plain(found))
@@ -79,6 +82,14 @@ def text_of_moments(given: str) -> str:
     return json.dumps(moments_in(given), sort_keys=True)
 
 
+def with_scaling(config: RunConfig) -> RunConfig:
+    """Return the settings with the numbers of ``data.scaling`` in place of a file: no node opens a path."""
+    if not config.data.scaling:
+        return config
+    numbers = text_of_moments(config.data.scaling)
+    return config.model_copy(update={"data": config.data.model_copy(update={"scaling": numbers})})
+
+
 def scaled(given: Dataset, scaling: str) -> Dataset:
     """Return a data set whose columns of numbers, and targets that are numbers, are scaled by these moments.
 
@@ -93,7 +104,7 @@ def scaled(given: Dataset, scaling: str) -> Dataset:
         If the data set has no named columns of numbers, or there are no moments of them.
     """
     if not _is_text(scaling):
-        raise SettingError(SETTING, scaling, "the numbers themselves are due here: the server alone reads a file")
+        raise SettingError(SETTING, scaling, "the numbers themselves are due here: a file is read where the run begins")
     moments, spec = moments_in(scaling), given.spec
     if spec.table is None and (spec.dtype != "float32" or not spec.feature_names or len(spec.shape) != 1):
         raise SettingError(SETTING, scaling, f"it is for tables with names of columns, and {spec.name!r} is none")

@@ -14,10 +14,11 @@ from fedlearn.config.baselines import CENTRAL, NONE, as_baseline
 from fedlearn.config.tables.privacy import PrivacySettings
 from fedlearn.data.cache import checked
 from fedlearn.data.partitioning import partition_table
+from fedlearn.data.scaling import with_scaling
 from fedlearn.devices import with_fingerprint
 from fedlearn.engine import load_engine
 from fedlearn.models import model_spec
-from fedlearn.models.loaded import dataset_of, is_ours, with_found, with_scaling
+from fedlearn.models.loaded import dataset_of, is_ours, with_found
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError
 

@@ -17,7 +17,7 @@ from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.naming import is_map
 from fedlearn.data.private import DataSource, Protected
-from fedlearn.data.scaling import scaled, text_of_moments
+from fedlearn.data.scaling import scaled, with_scaling
 from fedlearn.data.validation import FEWEST, SHARE, SomeRows, measured_rows
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
@@ -82,15 +82,6 @@ def with_found_data(config: RunConfig) -> RunConfig:
     """Return the settings with the data set and the device that were found, as results must name them."""
     config = with_scaling(config)
     return with_found(config, dataset_of(config))
-
-
-def with_scaling(config: RunConfig) -> RunConfig:
-    """Return the settings with the numbers of ``data.scaling`` in place of a file: no node opens a path."""
-    if not config.data.scaling:
-        return config
-    return config.model_copy(
-        update={"data": config.data.model_copy(update={"scaling": text_of_moments(config.data.scaling)})}
-    )
 
 
 def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:

@@ -50,7 +50,7 @@ def texts() -> Iterator[tuple[Path, str]]:
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
-            if is_text and " " in node.value.strip():
+            if is_text and " " in node.value.strip() and not node.value.startswith("#!"):
                 yield path, node.value
 
 

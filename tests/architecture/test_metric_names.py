@@ -17,6 +17,7 @@ ALLOWED = {
     "fedlearn/words/metric.py": set(KNOWN.columns),
     "fedlearn/private_trees/federated/models/forest.py": {"epsilon"},  # a parameter of estimators
     "fedlearn/plugins.py": {"mae", "mse"},
+    "fedlearn/commands/brief.py": {"epsilon"},  # a flag
     "client/learners/lightning.py": {"loss"},  # an entry of what a training_step of Lightning returns
     **{f"experiments/sweeps/{name}.py": {"accuracy"} for name in (  # figures that are about accuracy
         "compression_ratio", "figures", "secure_sums", "frontier", "granularity", "number_of_clients", "skew", "tables",

@@ -40,7 +40,7 @@ def by_hand(run, inputs):
     return (inputs @ weight.T + bias).astype(float)
 
 
-@pytest.mark.parametrize("model", ["linear", lambda: nn.Linear(5, 2)])
+@pytest.mark.parametrize("model", ["linear", pytest.param(lambda: nn.Linear(5, 2), marks=pytest.mark.long)])
 def test_several_targets_are_predicted_and_measured_each_in_its_unit(model, tmp_path):
     test = people(90, 2)
     data = from_frame(people(300, 1), test, targets=list(RANGES), target_bounds=RANGES, **TABLE)
@@ -91,6 +91,7 @@ def test_means_and_deviations_of_all_nodes_scale_a_later_run_and_its_new_rows(tm
         run("wrong", {"height": (0, 1)})
 
 
+@pytest.mark.long
 def test_deviations_are_paid_where_noise_protects_records(tmp_path):
     data = from_frame(people(3000, 1), target="flu", classes=["False", "True"], **TABLE)
     run = fedlearn.run(
@@ -126,7 +127,7 @@ def test_a_built_in_model_has_a_logit_for_each_of_several_labels(declared, tmp_p
     assert run.summary["accuracy"] == pytest.approx((run.summary["accuracy_flu"] + run.summary["accuracy_cold"]) / 2)
 
 
-@pytest.mark.parametrize(("model", "side"), [("cnn", 16), ("mlp", 4)])
+@pytest.mark.parametrize(("model", "side"), [pytest.param("cnn", 16, marks=pytest.mark.long), ("mlp", 4)])
 def test_labels_of_pictures_are_learned_without_a_loss_that_is_named(model, side, tmp_path):
     images = np.random.default_rng(1).integers(0, 256, (60, side, side, 1), np.uint8)
     labels = np.stack([images[:, 0].mean((1, 2)) > 127, images[:, -1].mean((1, 2)) > 127], 1)

@@ -34,9 +34,15 @@ def test_moments_are_a_text_a_file_or_the_statistics_of_a_run(tmp_path):
         assert moments_in(text_of_moments(given)) == {"age": (40, 8)}
 
 
-@pytest.mark.parametrize("given", ["nowhere.json", "{", '{"age": [1]}', '{"age": [1, 0]}', '{"age": [1, NaN]}', "."])
+@pytest.mark.parametrize("given", ["/dev/null", "{", '{"age": [1]}', '{"age": [1, 0]}', '{"age": [1, NaN]}'])
 def test_what_holds_no_moments_is_one_line(given):
     with pytest.raises(SettingError, match=r"data\.scaling = .*(MEAN, DEVIATION)"):
+        moments_in(given)
+
+
+@pytest.mark.parametrize("given", ["nowhere.json", "."])
+def test_a_file_or_a_run_that_is_not_there_is_one_line(given):
+    with pytest.raises(SettingError, match=r"there is no (nowhere\.json|statistics\.json): name a run"):
         moments_in(given)
 
 
@@ -73,5 +79,5 @@ def test_moments_of_other_columns_are_refused(data, said):
 
 def test_no_file_is_read_where_a_node_scales(tmp_path):
     (tmp_path / "statistics.json").write_text(json.dumps(STATISTICS))
-    with pytest.raises(SettingError, match="the server alone reads a file"):
+    with pytest.raises(SettingError, match="a file is read where the run begins"):
         scaled(table(), str(tmp_path))
