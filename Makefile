@@ -3,10 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-# A file's tests stay together in one process, in order; the files that take longest come first.
-PARALLEL ?= -n logical --maxprocesses 4 $(BY_FILE)
-# Federations wait more than they compute: with one process more than two cores have, it is within two hours.
-PARALLEL_ALL ?= -n 3 $(BY_FILE)
+# A file's tests stay together in one process, in order. Federations wait more than they compute: one process more than
+# two cores have.
+PARALLEL ?= -n 3 $(BY_FILE)
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
 .PHONY: simulate test test-quick test-all lint docs clean
@@ -24,7 +23,7 @@ test-quick: .venv/installed-dev
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-all: .venv/installed-dev
-	$(BIN)/python -m pytest $(PARALLEL_ALL) -m "" --hypothesis-profile long $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m "" --hypothesis-profile long $(ARGS)
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

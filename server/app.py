@@ -18,6 +18,7 @@ from fedlearn.data.cache import checked
 from fedlearn.models.loaded import initial_state, trial, with_found_data
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.plugins import CLIENT_TRIAL
+from fedlearn.runs.arithmetic import changes_since, refuse
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.checksums import write_checksums
 from fedlearn.runs.code_identity import checked_code, said_of_accepted
@@ -57,6 +58,7 @@ from strategies import RoundStrategy, load_strategy
 log = logging.getLogger(__name__)
 
 app = ServerApp()
+CHANGES_CONCERNING = "fedlearn.models.arithmetic:concerning"  # by its name, as it imports torch
 
 
 @app.main()
@@ -125,6 +127,8 @@ def _begun_or_resumed(
     if store.exists:
         folder.check_settings(config)
         store.load()
+        if since := changes_since(store.arithmetic):
+            refuse([name for name in exchange.ask(CHANGES_CONCERNING, tuple) if name in since], folder.path)
         NodePrivacy.of(config, store.memory)  # refuses rounds that cost more than the budget
         _check_rounds(config, store, folder)
         folder.write_settings(config)

@@ -14,8 +14,9 @@ draw for each place by itself, from numbers that nobody knows: assigned to recor
 *Rounding.* With secure noise the gradient of a record is the same to the last bit, whatever other records there are:
 batches have one shape, and places are filled one after another only where all places of a batch are seen to compute
 alike (`fedlearn.models.singly.alike`). Where they are not, each record has a place by a hash of its own content, which
-leaves places empty and takes twice the time. The place of an example that fails is left empty. With seeded noise, which
-protects nobody, none of this is needed.
+leaves places empty and takes twice the time. Where a batch fails, each of its examples is computed in its own place
+with all others empty, so that none makes another go another way. With seeded noise, which protects nobody, none of
+this is needed.
 
 Source: Abadi et al. 2016 (arXiv:1607.00133), algorithm 1.
 """
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -156,18 +157,27 @@ class DPSGD(SGD):
         return total.numpy()
 
     def _of_chunk(self, train: Examples, chunk: Rows, *, clip: float) -> Tensor:
-        """Return the clipped sum over a chunk; the place of an example that fails by itself is left empty.
+        """Return the clipped sum over a chunk; where a computation fails, over its examples one after another.
 
-        So the others are computed in a batch of the same shape, in their places: to the same bits.
+        Each is then computed in its own place of a batch of the same shape: to the same bits as with others.
         """
         try:
             return self._of_places(train, chunk, clip=clip)
         except Exception as error:  # of an example: whether a node fails must not depend on one
-            log.error("dp-sgd: an example fails (%s: %s) and adds nothing", type(error).__name__, said(error))
-            sound = np.array([row >= 0 and self._is_computed(train, row) for row in chunk])
-            fails_together = bool((sound == (chunk >= 0)).all())
-            way = OneByOne(self.model, self._sum.places) if fails_together else self._sum
-            return self._of_places(train, np.where(sound, chunk, -1), clip=clip, way=way)
+            log.error("dp-sgd: a batch fails (%s: %s): one example after another", type(error).__name__, said(error))
+            numbers = sum(each.numel() for each in self.model.parameters)
+            total = torch.zeros(numbers, dtype=torch.float64)
+            for place in np.flatnonzero(chunk >= 0):
+                alone = np.where(np.arange(len(chunk)) == place, chunk, -1)
+                total += self._of_one(train, alone, clip=clip)
+            return total
+
+    def _of_one(self, train: Examples, alone: Rows, *, clip: float) -> Tensor:
+        """Return the clipped gradient of one example: by the way of all, by its own pass, or nothing if both fail."""
+        for way in (self._sum, OneByOne(self.model, self._sum.places)):
+            with suppress(Exception):  # of torch, of the user's module or of what reads the example
+                return self._of_places(train, alone, clip=clip, way=way)
+        return torch.zeros(sum(each.numel() for each in self.model.parameters), dtype=torch.float64)
 
     def _of_places(self, train: Examples, chunk: Rows, *, clip: float, way: ClippedSum | None = None) -> Tensor:
         taken = np.zeros(self._sum.places, bool)
@@ -177,13 +187,6 @@ class DPSGD(SGD):
         inputs, targets = self.batch(train, chunk[chunk >= 0])
         where = torch.from_numpy(taken).to(self.model.device)
         return (way or self._sum)(_spread(inputs, where), _spread(targets, where), where, clip=clip).cpu()
-
-    def _is_computed(self, train: Examples, row: int) -> bool:
-        try:
-            OneByOne(self.model, 1).gradient(*self.batch(train, np.array([row])))
-        except Exception:
-            return False
-        return True
 
     def _places(self, task: LocalTask) -> Rows:
         """Return the place of each of the node's examples in a batch, by its own content where places differ."""

@@ -138,6 +138,7 @@ class Lightning(SGD):
 
     def _loss(self, batch: tuple[Tensor, Tensor], number: int) -> Tensor:
         assert self._step is not None
+        batch = (self.model.passed(batch[0])[0], batch[1])
         found = self._step(batch, number) if self._takes_number else self._step(batch)
         loss = found.get("loss") if isinstance(found, Mapping) else found
         if not isinstance(loss, Tensor):

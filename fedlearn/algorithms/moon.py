@@ -90,5 +90,6 @@ class MoonSGD(SGD):
         return loss + self.mu * contrast(z, z_global, z_previous, self.temperature)
 
     def _seen_by(self, module: nn.Module, state: dict[str, Tensor], inputs: Tensor) -> Tensor:
-        torch.func.functional_call(module, state, (inputs,), self.model.named(inputs))
+        passed, named = self.model.passed(inputs)
+        torch.func.functional_call(module, state, (passed,), named)
         return self._seen

@@ -39,6 +39,7 @@ def submit(
 
     docker-compose.yml starts the clients and this. Exit code 1, with the reason in the last line, if the run failed.
     """
+    from fedlearn.engine.deployment import proxies
     from fedlearn.engine.deployment.job import APP, Job, Patience
     from fedlearn.flower.control import Control
     from fedlearn.report.terminal import watched
@@ -55,6 +56,9 @@ def submit(
     except UsageError as error:
         raise RunFailed(str(error)) from None  # exit code 1, as for every run that failed
     console = Console(highlight=False)
+    proxies.keep_local()
+    if through := proxies.remark(superlink):
+        console.print(through, markup=False)
     control = Control(superlink, root_certificates.read_bytes() if root_certificates else None)
     job = Job(control, settings, Patience(nodes=wait, retries=retries), lambda line: console.print(line, markup=False))
     with resumable(folder, is_new=not resume):

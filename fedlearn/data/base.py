@@ -28,7 +28,8 @@ class Examples:
     inputs : array
         Shape (n, ...). The kind of numbers says what they mean: uint8 are bytes from 0 to 255, trained on as 0 to 1, as
         images (n, height, width, channels); float32 are taken as they are; int32 are tokens from 0, as the letters of
-        texts (n, length); float64 are the raw rows of a declared table, with NaN for a missing value.
+        texts (n, length), or -1 - t for a token t that the data's own mask hides; float64 are the raw rows of a
+        declared table, with NaN for a missing value.
     targets : array
         int64 are classes from 0, shape (n,), or several of each example, (n, length) or (n, height, width). float32 or
         float64 are numbers of a regression, shape (n,) or (n, numbers), or images (n, height, width, channels). A
@@ -186,6 +187,8 @@ class DataSpec:
         Names of several targets, if they have names.
     target_mean, target_std : tuple of float, default=()
         Mean and standard deviation by which the loss of a regression scales each target; empty: declared bounds do.
+    hides : bool, default=False
+        Whether some tokens are hidden by a mask of the data: -1 - t stands for a hidden token t.
 
     Examples
     --------
@@ -211,6 +214,7 @@ class DataSpec:
     target_names: tuple[str, ...] = ()
     target_mean: tuple[float, ...] = ()
     target_std: tuple[float, ...] = ()
+    hides: bool = False
 
     @property
     def is_image(self) -> bool:

@@ -60,6 +60,8 @@ class Dataset:
         Mean and standard deviation by which the loss of a regression scales each target; empty: declared bounds do.
     feature_names, target_names : tuple of str, default=()
         Names of the columns of a table, and of several targets, in their order; empty if they have no names.
+    hides : bool, default=False
+        Whether tokens have a mask: -1 - t stands for a token t that is hidden.
     schema : TableSchema, optional
         Schema of a declared table; None for any other data set.
     owner_notices : tuple of str, default=()
@@ -105,6 +107,7 @@ class Dataset:
     target_names: tuple[str, ...] = ()
     target_mean: tuple[float, ...] = ()
     target_std: tuple[float, ...] = ()
+    hides: bool = False
 
     def __post_init__(self) -> None:
         """Check that the classes are those of the schema, if there is one."""
@@ -194,6 +197,7 @@ class Dataset:
             target_names=self.target_names,
             target_mean=self.target_mean,
             target_std=self.target_std,
+            hides=self.hides,
         )
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils.parametrize import ParametrizationList
 
 from fedlearn.models.making import Making
@@ -63,14 +64,24 @@ def kinds_of(module: nn.Module, made: Making) -> Kinds:
 
 
 def _tried(made: Making, names: Sequence[str], seed: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return buffers of a new module before and after passes on made-up examples, which the seed draws."""
-    rng = np.random.Generator(np.random.Philox(seed))
+    """Return buffers of a new module before and after passes on made-up examples, which the seed draws.
+
+    Parameters move between the passes, the same whatever the seed, as a vector that follows from a weight may have
+    come to rest already.
+    """
+    rng, moves = np.random.Generator(np.random.Philox(seed)), torch.Generator().manual_seed(SEED)
     with seeded_globals(SEED), torch.no_grad():
         module = made.fresh().train()
         before = _copied(module, names)
         for _ in range(PASSES):
             module(made.made_up(EXAMPLES, rng))
+            for each in filter(_is_trained, module.parameters()):
+                each.add_(torch.randn(each.shape, generator=moves).to(each) * each.abs().mean())
         return before, _copied(module, names)
+
+
+def _is_trained(parameter: nn.Parameter) -> bool:
+    return parameter.requires_grad and not isinstance(parameter, UninitializedParameter)
 
 
 def _may_follow(name: str, module: nn.Module, before: Tensor, after: Tensor) -> bool:

@@ -8,7 +8,8 @@
 | row of a declared table | float64 | (B, F) float32 |
 
 A module of texts whose forward has a parameter ``attention_mask``, and whose ``config`` says the ``pad_token_id``, as
-those of `transformers`, also gets the mask: 1 for each token that is not padding.
+those of `transformers`, also gets the mask: 1 for each token that is not padding. Where the data have a mask of their
+own, it gets that one, whatever its config says; there -1 - t is a token t that is hidden.
 
 Bytes are scaled to 0 to 1. Bytes and float32 numbers are normalised by mean and standard deviation of each channel,
 if the data set declares them. In a declared table, numbers are scaled from their bounds to -1 to 1, or by the mean and
@@ -63,8 +64,26 @@ def input_shape(spec: DataSpec) -> tuple[int, ...]:
 def padding_of(module: object) -> int | None:
     """Return the token that fills texts up, of a module that takes a mask; None of any other module."""
     padding = getattr(getattr(module, "config", None), "pad_token_id", None)
-    takes_mask = MASK in inspect.signature(getattr(module, "forward", module)).parameters  # type: ignore[arg-type]
-    return padding if takes_mask and isinstance(padding, int) else None
+    return padding if takes_mask(module) and isinstance(padding, int) else None
+
+
+def takes_mask(module: object) -> bool:
+    """Return whether a module's forward has a parameter ``attention_mask``."""
+    return MASK in inspect.signature(getattr(module, "forward", module)).parameters  # type: ignore[arg-type]
+
+
+def all_shown(tokens: Tensor) -> Tensor:
+    """Return the tokens themselves, hidden ones too.
+
+    >>> all_shown(torch.tensor([[3, -1, -6]])).tolist()
+    [[3, 0, 5]]
+    """
+    return torch.where(tokens < 0, -1 - tokens, tokens)
+
+
+def shown(tokens: Tensor) -> Tensor:
+    """Return 1 where a token is not hidden, (B, L) int64; a text that is hidden as a whole is taken whole."""
+    return _whole_if_empty(tokens >= 0)
 
 
 def mask_of(tokens: Tensor, padding: int) -> Tensor:
@@ -73,7 +92,10 @@ def mask_of(tokens: Tensor, padding: int) -> Tensor:
     >>> mask_of(torch.tensor([[3, 4, 0], [0, 0, 0]]), 0).tolist()
     [[1, 1, 0], [1, 1, 1]]
     """
-    mask = tokens != padding
+    return _whole_if_empty(tokens != padding)
+
+
+def _whole_if_empty(mask: Tensor) -> Tensor:
     return (mask | ~mask.any(1, keepdim=True)).to(torch.int64)
 
 

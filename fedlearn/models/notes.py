@@ -155,7 +155,8 @@ def _taken_of(model: TorchModel, outputs: object) -> Iterator[str]:
     is_known = type(model.objective).__module__.startswith("fedlearn.")
     own = getattr(getattr(model.objective, "own_loss", None), "__module__", "torch")
     if named_logits(outputs) is not outputs and is_known and own.startswith("torch"):
-        mask = "" if model.padding is None else f"; its attention_mask hides token {model.padding}"
+        hidden = "what the mask of the data hides" if model.spec.hides else f"token {model.padding}"
+        mask = f"; its attention_mask hides {hidden}" if model.is_masked else ""
         yield (
             f"its outputs are a {type(outputs).__name__}: its logits are taken, with model.loss; it gets no labels, "
             f"and a loss of its own is not used{mask}"

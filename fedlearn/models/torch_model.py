@@ -30,7 +30,7 @@ from fedlearn.models.buffers import EXAMPLES, kinds_of
 from fedlearn.models.device import CPU, device_of, enter
 from fedlearn.models.evaluating import Scoring, evaluate, scores
 from fedlearn.models.hooks import LEARNER, STEP, hook_of
-from fedlearn.models.inputs import MASK, inputs_of, mask_of, padding_of
+from fedlearn.models.inputs import MASK, all_shown, inputs_of, mask_of, padding_of, shown, takes_mask
 from fedlearn.models.making import Making
 from fedlearn.models.module_state import ModuleState, check_alike, check_memory, check_numbers, fill
 from fedlearn.models.objectives import Classification, Objective, objective_for
@@ -72,6 +72,8 @@ class TorchModel:
         Function that turns a batch of examples into the module's input, on its device.
     padding
         Token that fills texts up, where the module takes an ``attention_mask``; else None.
+    is_masked
+        Whether the module gets an ``attention_mask``.
     device
         Device of the module.
     precision
@@ -129,6 +131,7 @@ class TorchModel:
         self.names, self.parameters, self.tied = self._state.names, self._state.parameters, self._state.tied
         self._rounded = all_but_of_norms(self.module)
         self.padding = padding_of(self.module) if self.spec.vocabulary else None
+        self.is_masked = self.padding is not None or (self.spec.hides and takes_mask(self.module))
         self.beside = Beside({"": self.module, "objective": self.objective}, without=self._state.stored)
 
     def planned(self, config: RunConfig) -> Self:
@@ -215,18 +218,22 @@ class TorchModel:
         inputs = self._made.made_up(EXAMPLES, np.random.Generator(np.random.Philox(MADE))).to(self.device)
         with seeded_globals(MADE, self.beside.generators), torch.no_grad():
             for _ in range(UNTIL_SETTLED):
-                self.module(inputs, **self.named(inputs))
+                tokens, named = self.passed(inputs)
+                self.module(tokens, **named)
         found = {name: np.array(self.arrays()[name]) for name in self.parts.auxiliary}
         self.beside.put_back()
         return found
 
     def outputs(self, inputs: Tensor) -> Any:
         """Return the module's outputs for a batch; a tensor is float32, whatever ``training.precision`` says."""
-        return outputs_in(self.precision, self.module, inputs, self._rounded, self.named(inputs))
+        passed, named = self.passed(inputs)
+        return outputs_in(self.precision, self.module, passed, self._rounded, named)
 
-    def named(self, inputs: Tensor) -> dict[str, Tensor]:
-        """Return what the module gets by keyword beside a batch: the mask of what is no padding, if it takes one."""
-        return {} if self.padding is None else {MASK: mask_of(inputs, self.padding)}
+    def passed(self, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return what the module gets of a batch, and by keyword the mask of its tokens, if it takes one."""
+        if self.spec.hides:
+            return all_shown(inputs), {MASK: shown(inputs)} if self.is_masked else {}
+        return inputs, {} if self.padding is None else {MASK: mask_of(inputs, self.padding)}
 
     def train(self) -> None:
         """Put the module into training mode, unless it is in it: a module is slow to set attributes."""

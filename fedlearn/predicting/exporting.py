@@ -30,15 +30,18 @@ NEEDED = ("onnx", "onnxscript")
 class Answering(nn.Module):
     """A network with the last step of its objective: probabilities of classes and labels, numbers in their own unit."""
 
-    def __init__(self, network: nn.Module, objective: Any, named: Callable[[Tensor], dict[str, Tensor]]) -> None:
+    def __init__(
+        self, network: nn.Module, objective: Any, passed: Callable[[Tensor], tuple[Tensor, dict[str, Tensor]]]
+    ) -> None:
         super().__init__()
         self.network = network
         self._objective = objective
-        self._named = named
+        self._passed = passed
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the answers for a batch."""
-        outputs: Tensor = logits_of(self.network(inputs, **self._named(inputs)))
+        passed, named = self._passed(inputs)
+        outputs: Tensor = logits_of(self.network(passed, **named))
         return _answer(self._objective, outputs)
 
 
@@ -75,7 +78,7 @@ def exported(predictor: Predictor, kind: str, path: Path | None, folder: Path) -
         raise UsageError(f"export 'onnx' needs {' and '.join(absent)}: pip install \"fedlearn[onnx]\"")
     path = folder / f"model{ending}" if path is None else path
     model.load(predictor.state)
-    answering = Answering(model.module, model.objective, model.named).eval()
+    answering = Answering(model.module, model.objective, model.passed).eval()
     spec = predictor.spec
     inputs = model.inputs(np.zeros((BATCH, *spec.shape), spec.dtype))
     try:

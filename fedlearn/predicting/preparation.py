@@ -20,6 +20,7 @@ from fedlearn.data.sources.as_arrays import columns_of
 from fedlearn.data.sources.column_values import Columns, values_of
 from fedlearn.data.sources.forms import is_hf
 from fedlearn.data.sources.frame_columns import columns_named, declared_columns
+from fedlearn.data.sources.hidden import has_mask
 from fedlearn.data.sources.like import examples_like
 from fedlearn.data.sources.table_files import Dialect
 from fedlearn.data.tables import encoded, encoded_features
@@ -148,7 +149,7 @@ class Preparation:
             parts = [self._arrays(piece.rows, lost) for piece in pieces_of(Path(rows), self)]
             return np.concatenate(parts or [np.zeros((0, *self.spec.shape), self.spec.dtype)])
         rows = rows.inputs if isinstance(rows, Examples) else rows
-        read = next((read for is_it, read in _FORMS if is_it(rows, self)), None)
+        read = None if has_mask(rows) else next((read for is_it, read in _FORMS if is_it(rows, self)), None)
         return examples_like(self.spec, rows) if read is None else read(self, rows, lost)
 
     def _of_frame(self, frame: Any, lost: Lost) -> NDArray[Any]:

@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedlearn.runs.appended import AppendedFiles
+from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.committed import Committed
 from fedlearn.runs.files import storing, sync_folder, write_atomically, write_from, write_together
 from fedlearn.runs.history import History, RoundRecord
@@ -107,6 +108,11 @@ class RunStore:
     def node_states(self) -> bytes:
         """What the nodes keep, as it was loaded (`memories.packed`); empty once a round was stored."""
         return self._stored.node_states
+
+    @property
+    def arithmetic(self) -> int:
+        """How many changes of fedlearn's arithmetic there were when the stored round was written."""
+        return self._stored.manifest.arithmetic
 
     @property
     def typical(self) -> Typical | None:
@@ -278,7 +284,7 @@ class RunStore:
         manifest = replace(
             self._stored.manifest.with_parts(parts, kept=kept, code=self._stored.objects, best=best),
             rounds=number, parameters=list(committed.state), typical=typical, settings=self._settings, data=self._data,
-            code=self._code,
+            code=self._code, arithmetic=len(CHANGES),
             seconds=round(seconds, 3), cpu_seconds=None if cpu_seconds is None else round(cpu_seconds, 3),
         )  # fmt: skip
         self._stored = self._write(manifest, parts, committed, memory, memories)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.plugging.own_code import own_code
+from fedlearn.runs.arithmetic import CHANGES, changes_since
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.names import CHECKPOINT
@@ -50,16 +51,19 @@ def changed_code(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]
 
 
 def accept_code(folder: Path, config: RunConfig) -> None:
-    """Let the run in a folder go on with own code as it is, and note which files have changed after which round."""
+    """Let the run in a folder go on with code as it is, own and fedlearn's, and note what changed after which round."""
     manifest, code = Manifest.read(folder / CHECKPOINT), code_of(config)
-    if changed := changed_code(manifest.code, code):
+    changed = changed_code(manifest.code, code)
+    changed += [f"fedlearn's {name}" for name in changes_since(manifest.arithmetic)]
+    if changed:
         accepted = [*manifest.accepted, f"{', '.join(changed)} after round {manifest.rounds}"]
+        manifest = replace(manifest, code=code, accepted=accepted, arithmetic=len(CHANGES))
         with storing(folder):
-            write_atomically(folder / CHECKPOINT, replace(manifest, code=code, accepted=accepted).packed())
+            write_atomically(folder / CHECKPOINT, manifest.packed())
 
 
 def said_of_accepted(folder: Path) -> list[str]:
     """Return a line for each change of code that was accepted in the run in a folder."""
     if not (folder / CHECKPOINT).exists():
         return []
-    return [f"own code was changed, and accepted: {each}" for each in Manifest.read(folder / CHECKPOINT).accepted]
+    return [f"code was changed, and accepted: {each}" for each in Manifest.read(folder / CHECKPOINT).accepted]

@@ -72,6 +72,8 @@ class Manifest:
         File -> SHA-256 of own code that settings name; older versions did not name it.
     accepted
         A line for each time that the run went on with other code.
+    arithmetic
+        How many changes of fedlearn's arithmetic there were when this was written (`arithmetic.py`).
     """
 
     rounds: Annotated[int, Field(ge=0)]
@@ -91,6 +93,7 @@ class Manifest:
     cpu_seconds: Annotated[float, Field(ge=0)] | None = None
     code: dict[str, str] = field(default_factory=dict)
     accepted: list[str] = field(default_factory=list)
+    arithmetic: Annotated[int, Field(ge=0)] = 0
 
     @classmethod
     def empty(cls) -> Manifest:

@@ -75,14 +75,12 @@ class Level:
         if not 0 <= self.colluders <= self.nodes - 2:
             raise UsageError(f"secure.colluders = {self.colluders}: of {self.nodes} nodes two must be honest")
         if not (self.is_complete or (2 <= self.neighbors < self.nodes and self.neighbors % 2 == 0)):
-            raise UsageError(f"secure.neighbors = {self.neighbors}: must be even, or all {self.nodes - 1} other nodes")
+            raise UsageError(f"neighbors = {self.neighbors}: must be even, or all {self.nodes - 1} other nodes")
         if not self.neighbors < 2 * self.threshold <= 2 * self.neighbors:
-            raise UsageError(
-                f"secure.threshold = {self.threshold}: of {self.neighbors} neighbors more than half must help"
-            )
+            raise UsageError(f"threshold = {self.threshold}: of {self.neighbors} neighbors more than half must help")
         if self.is_complete and 2 * self.threshold <= self.neighbors + self.colluders:
             raise UsageError(
-                f"secure.threshold = {self.threshold}: of {self.neighbors} neighbors with {self.colluders} colluders "
+                f"threshold = {self.threshold}: of {self.neighbors} neighbors with {self.colluders} colluders "
                 f"more than {(self.neighbors + self.colluders) / 2:g} must help"
             )
 

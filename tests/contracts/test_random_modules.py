@@ -32,7 +32,7 @@ def frozen_too(module):
     return FROZEN(module) | {id(each) for name, each in module.named_parameters() if ".rare." in name}
 
 
-FROZEN = parts._frozen
+FROZEN, KINDS = parts._frozen, buffers.kinds_of
 PLANTED = {
     "shared gradients": ("client.learners.sgd.owned", list),
     "whole numbers cut": (
@@ -40,12 +40,16 @@ PLANTED = {
     ),
     "an expert that no example reaches is frozen": ("fedlearn.models.parts._frozen", frozen_too),
     "constants averaged": ("fedlearn.models.torch_model.kinds_of", lambda *_: buffers.Kinds()),
+    "unit vectors averaged": (
+        "fedlearn.models.torch_model.kinds_of", lambda *made: KINDS(*made)._replace(auxiliary=frozenset()),
+    ),
 }  # fmt: skip
 SHOWING = {
     "shared gradients": lambda case: {"summed", "biases"} & {*case.parts} and case.optimizer == "momentum",
     "whole numbers cut": lambda case: "batch norm" in case.parts and case.way == "Flower's FedAvg" and case.number % 2,
     "an expert that no example reaches is frozen": lambda case: "experts" in case.parts and case.optimizer == "plain",
     "constants averaged": lambda case: "holding" in case.parts and case.way == "update",
+    "unit vectors averaged": lambda case: "spectral norm" in case.parts and case.way in ("quantize", "secure sums"),
 }
 
 

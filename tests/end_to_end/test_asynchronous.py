@@ -69,7 +69,7 @@ def test_model_and_log_do_not_depend_on_who_runs_the_nodes(execute, undisturbed,
     ("variant", "stops"),
     [
         pytest.param("buffered", [3], id="buffered-once"),
-        pytest.param("immediate", [*range(1, 8)], marks=pytest.mark.slow, id="immediate-after each round"),
+        pytest.param("immediate", [*range(1, 8)], marks=pytest.mark.long, id="immediate-after each round"),
         pytest.param("buffered", [*range(1, 8)], marks=pytest.mark.long, id="buffered-after each round"),
     ],
 )

@@ -78,9 +78,8 @@ def test_ray_hears_the_same_lies(command, undisturbed, place, name):
     assert started.run.sha == undisturbed({**LYING, "attack.name": name}).sha
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("min-sum", marks=pytest.mark.long), pytest.param("stale", marks=pytest.mark.slow)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["min-sum", "stale"])
 def test_a_killed_run_hears_the_same_lies_when_it_goes_on(in_the_middle, execute, undisturbed, name):
     settings = {**LYING, "attack.name": name, "model.name": "faulty:model"}
     killed = in_the_middle(settings, "hang:3:3")

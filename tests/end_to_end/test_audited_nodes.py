@@ -17,7 +17,7 @@ from server.audits import PLANTED as BY_SERVERS
 from server.audits import FixedSize, Seeded, sampled, unguarded
 from server.selectors.poisson import Poisson
 
-QUICK, SLOW = ("central", "secure"), ("sampled", "alone")  # the others are long
+QUICK, SLOW = ("central", "secure"), ("sampled",)  # the others are long
 QUICK_MISTAKES = (
     "a round forgotten", "clip forgotten for one parameter", "half of a share", "the last noise taken away",
     "no noise where nothing was sent", "no noise where nobody came", "the sum in a further file",

@@ -141,7 +141,7 @@ def test_a_checkpoint_without_its_rows_is_not_gone_on_with(execute, monkeypatch,
 FAULTY = {**WAITING, "model.name": "faulty:model", "clients": 9, "rounds.total": 5, "evaluation.every": 4}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("when", ["hang:evaluate:*"], ids=["drawn and not stored"])
 def test_killed_and_resumed_it_comes_to_the_same_bytes(in_the_middle, execute, undisturbed, when):
     killed = in_the_middle(FAULTY, when)

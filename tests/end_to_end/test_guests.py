@@ -46,14 +46,8 @@ def test_the_summary_says_what_a_strategy_has_spent_and_what_that_counts_in(exec
     assert "nodes_spent" not in summary  # that is of nodes that pay by themselves
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param(each, id=name, marks=pytest.mark.long if name != "scaffold" else [])
-        for name, each in GUESTS.items()
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("settings", GUESTS.values(), ids=GUESTS)
 def test_a_guest_that_was_killed_resumes_to_the_same_bytes(command, execute, settings):
     killed = command({**settings, "engine.name": "inline"})
     killed.wait_for_round(2)

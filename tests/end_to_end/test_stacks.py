@@ -45,7 +45,7 @@ def test_a_node_that_kills_its_worker_in_a_stack_fails_alone(execute, faults):
     assert killed.sha == raised.sha  # those beside it were trained alone in both
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_while_a_stack_is_trained_it_resumes_to_the_same_bytes(in_the_middle, execute, undisturbed):
     killed = in_the_middle(STACKED, "hang:3:2")
     killed.signal(signal.SIGKILL)

@@ -34,7 +34,7 @@ VARIANTS = {
 FULL = {name: settings for name, settings in VARIANTS.items() if not settings["rounds.cohort"]}
 
 
-@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["boosting"]))
+@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["boosting"], long=["boosting-local", "boosting-classes"]))
 def test_every_engine_adds_up_the_same(execute, undisturbed, settings):
     reference = undisturbed(settings)
     for workers in (2,) if settings is VARIANTS["boosting"] else (1, 3):

@@ -135,7 +135,7 @@ def test_a_resume_with_changed_code_is_refused_and_goes_on_where_it_is_accepted(
     finally:
         (lab / "layers.py").write_text(LAYERS)
     assert resumed.summary["rounds"] == 3
-    assert resumed.summary["notices"] == ["own code was changed, and accepted: layers.py after round 2"]
+    assert resumed.summary["notices"] == ["code was changed, and accepted: layers.py after round 2"]
 
 
 def test_own_code_is_what_a_module_imports_beside_it_and_no_library(tmp_path, monkeypatch):

@@ -13,7 +13,9 @@ from tests.secure_faults.world import FATES, run
 SCHEDULES_RUN, PIECE = 200, 50  # in all, and a case
 
 
-@pytest.mark.parametrize("first", range(0, SCHEDULES_RUN, PIECE))
+@pytest.mark.parametrize(
+    "first", [pytest.param(n, marks=pytest.mark.long if n % 100 else []) for n in range(0, SCHEDULES_RUN, PIECE)]
+)
 def test_nothing_that_goes_wrong_and_no_lie_breaks_what_must_hold(first):
     counts, broken = found_in(first, first + PIECE, most=3)
     assert broken == []

@@ -18,6 +18,7 @@ from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.channels import Channels
 from fedlearn.data.sources.declared import TEST_SHARE, Declared
 from fedlearn.data.sources.fitting import with_counted
+from fedlearn.data.sources.hidden import with_hidden
 from fedlearn.data.stored import kept
 
 
@@ -36,6 +37,9 @@ def from_arrays(
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     channels: Channels | None = None,
+    mask: ArrayLike | None = None,
+    mask_test: ArrayLike | None = None,
+    hides: bool = False,
     test_share: float = TEST_SHARE,
 ) -> Dataset:
     """Return a data set of arrays, or of values that NumPy makes arrays of: lists, data frames, tensors.
@@ -69,6 +73,11 @@ def from_arrays(
         "first" for images (n, channels, height, width), "last" for (n, height, width, channels). Unless given, the last
         of three axes of an example are channels if they are 4 at most; if both ends are longer, a module gets the axes
         as they are.
+    mask, mask_test
+        The tokenizer's ``attention_mask`` of the tokens in `X` and `X_test`, of their shapes: 0 where a token is
+        hidden. A module that takes an ``attention_mask`` gets it.
+    hides
+        Whether tokens below 0 are hidden ones already: -1 - t for a token t.
     test_share
         Share of the examples that is held out if there is no `X_test`.
 
@@ -87,6 +96,13 @@ def from_arrays(
     >>> faces.spec.class_names
     ('ann', 'bob')
     """
-    declared = Declared(name, classes=classes, vocabulary=vocabulary, mean=mean, std=std, channels=channels)
+    hides = hides or mask is not None
+    declared = Declared(
+        name, classes=classes, vocabulary=vocabulary, mean=mean, std=std, channels=channels, hides=hides
+    )
+    if mask is not None:
+        X = with_hidden(X, mask, "X", declared.wrong)
+    if mask_test is not None:
+        X_test = with_hidden(X_test, mask_test, "X_test", declared.wrong)
     found = kept(name, *declared.checked((X, y, groups), (X_test, y_test, groups_test), test_share=test_share))
     return with_counted(found, classes=classes, vocabulary=vocabulary, has_test=X_test is not None)

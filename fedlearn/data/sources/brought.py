@@ -38,7 +38,7 @@ FORMS = (
     "give (X, y), (X, y, X_test, y_test), (frame, 'COLUMN'), a data set of torch or of the library datasets, a "
     "DataLoader, a dict of these by node, a fedlearn.data.Dataset, a name or a path"
 )
-ARRAYS = {"X", "y", "X_test", "y_test", "groups", "groups_test"}
+ARRAYS = {"X", "y", "X_test", "y_test", "groups", "groups_test", "mask", "mask_test"}
 LOADER = (
     "of a DataLoader its data set is taken: its batch size, sampler and collate_fn are not used, and nodes draw "
     "batches of training.batch_size"
@@ -263,6 +263,7 @@ def _of_nodes(data: Mapping[Any, Any], name: str) -> Brought:
         raise _wrong(name, f"node {with_test!r} has examples for testing, node {without!r} has none: give all or none")
     named = [found.arrays.get("classes") for found in each]
     arrays: dict[str, Any] = {"channels": each[0].arrays.get("channels")}
+    arrays["hides"] = any(found.arrays.get("hides", False) for found in each)
     for ending in ("", "_test") if any(tests) else ("",):
         X, y = ([found.arrays[f"{part}{ending}"] for found in each] for part in ("X", "y"))
         arrays["classes"], y = common_classes(y, named, nodes, name)

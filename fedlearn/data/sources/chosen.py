@@ -7,6 +7,7 @@ from typing import Any
 
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.naming import spelled
+from fedlearn.data.sources.hidden import MASK, TOKENS
 from fedlearn.words.errors import UsageError
 
 TRAIN, TESTS = "train", ("test", "validation", "valid", "val")
@@ -60,11 +61,13 @@ def chosen_columns(part: Any, name: str, target: str) -> tuple[list[str], str, t
     if texts := [c for c in inputs if getattr(features[c], "dtype", "") in ("string", "large_string")]:
         how = f"from_hf(data, inputs=[...], target={learned!r}) names others; texts become tokens first"
         raise UsageError(f"data set {name!r}: its column {texts[0]!r} holds texts, which no model takes: {how}")
-    left_out = [column for column in rest if column not in inputs]
+    used = [*inputs, MASK] if inputs == [TOKENS] else inputs
+    left_out = [column for column in rest if column not in used]
     if target and not left_out:
         return inputs, learned, ()
     more = f", {', '.join(left_out[:10])} left out" if left_out else ""
-    return inputs, learned, (f"learned: {learned}, from {', '.join(inputs[:10])}{more}",)
+    hidden = f", {MASK} kept" if MASK in used and MASK in rest else ""
+    return inputs, learned, (f"learned: {learned}, from {', '.join(inputs[:10])}{hidden}{more}",)
 
 
 def many_classes(found: Dataset) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from fedlearn.data.naming import in_one_form
 from fedlearn.data.sources.as_arrays import are_pictures, array_of, columns_of, in_order, named_columns, numbers_of
 from fedlearn.data.sources.channels import Channels, channels_of, said_to_stay
 from fedlearn.data.sources.fitting import fitting_inputs, fitting_targets
+from fedlearn.data.sources.hidden import all_shown
 from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import rng_for
 
@@ -35,6 +36,8 @@ class Declared:
     mean: float | Sequence[float] | None = None
     std: float | Sequence[float] | None = None
     channels: Channels | None = None
+    hides: bool = False
+    """Whether the tokens have a mask: -1 - t for a token t that is hidden."""
 
     def checked(self, train: Given, test: Given, *, test_share: float) -> tuple[Examples, Examples, Facts]:
         """Return training and test examples, and the facts about them."""
@@ -64,7 +67,7 @@ class Declared:
         mean, std = self._normalized_by(inputs[0])
         facts = {
             "num_classes": self._count(named, class_names, vocabulary), "mean": mean, "std": std,
-            "vocabulary": vocabulary, "class_names": class_names, "group_names": group_names,
+            "vocabulary": vocabulary, "hides": self.hides, "class_names": class_names, "group_names": group_names,
             **named_columns(columns_of(as_given[0])), **_named_targets(as_given[1], targets[0]),
         }  # fmt: skip
         return examples[0], examples[1], facts
@@ -90,7 +93,8 @@ class Declared:
         X, y = numbers_of(given[0], "X", self.wrong), numbers_of(given[1], "y", self.wrong)
         self._same_length("X", X, "y", y)
         X = X.astype(np.float32) if columns_of(given[0]) else X
-        fits = fitting_inputs(X, self.vocabulary) & fitting_targets(y, self.classes or self.vocabulary)
+        tokens = all_shown(X) if self.hides else X
+        fits = fitting_inputs(tokens, self.vocabulary) & fitting_targets(y, self.classes or self.vocabulary)
         return X[fits], y[fits], None if given[2] is None else np.asarray(given[2])[fits]
 
     def _inputs(self, given: Any, name: str) -> NDArray[Any]:
@@ -104,7 +108,7 @@ class Declared:
         if array.dtype.kind in "iu" and array.dtype != np.uint8:
             self._check_tokens(array, name)
         if array.dtype.kind in "iu" and array.dtype != np.uint8:
-            self._check_range(array, name, "token", 2**31)
+            self._check_range(all_shown(array) if self.hides else array, name, "token", 2**31)
             array = array.astype(np.int32)
         if array.ndim == 1:
             array = array[:, np.newaxis]
@@ -125,7 +129,7 @@ class Declared:
 
     def _check_tokens(self, array: NDArray[Any], name: str) -> None:
         """Refuse integers that may be no tokens: of 16 bits, as sound and pictures, or with more than two axes."""
-        if self.vocabulary:
+        if self.vocabulary or self.hides:
             return
         if array.ndim > 2:
             shape = f"{name} holds {array.dtype} of shape {array.shape}, and tokens are (n, length)"
@@ -216,6 +220,7 @@ class Declared:
     def _vocabulary(self, inputs: list[NDArray[Any]], targets: list[NDArray[Any]]) -> int:
         if inputs[0].dtype != np.int32:
             return 0
+        inputs = [all_shown(array) for array in inputs] if self.hides else inputs
         for name, array in zip(("X", "X_test"), inputs, strict=False):
             self._check_range(array, name, "token", self.vocabulary or 2**31)
         about_tokens = [target for target in targets if target.dtype == np.int64 and target.ndim > 1]

@@ -18,6 +18,7 @@ from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.as_arrays import by_text, first_masked
 from fedlearn.data.sources.channels import Channels, channels_of
 from fedlearn.data.sources.declared import TEST_SHARE
+from fedlearn.data.sources.hidden import MASK, TOKENS, with_hidden
 from fedlearn.data.sources.images import Size, decoded
 from fedlearn.words.errors import DataNotFound, UsageError
 
@@ -72,13 +73,13 @@ def torch_arrays(
     channels: Channels | None = None,
 ) -> dict[str, Any]:
     """Return X, y, X_test, y_test and classes, keywords of `from_arrays`, of what `from_torch` takes."""
-    X, y, are_tensors = _read(train, size, length)
+    X, y, are_tensors, hides = _read(train, size, length)
     X_test, y_test = (None, None) if test is None else _read(test, size, None)[:2]
     names = _names(train) if y.dtype.kind in "iu" else None
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names(test), names, name)
     where = _channels(X, channels, "from_torch", are_tensors)
-    return {"X": X, "y": y, "X_test": X_test, "y_test": y_test, "classes": names, "channels": where}
+    return {"X": X, "y": y, "X_test": X_test, "y_test": y_test, "classes": names, "channels": where, "hides": hides}
 
 
 @one_line_errors
@@ -162,6 +163,7 @@ def hf_arrays(
     return {
         "X": X, "y": y, "X_test": X_test, "y_test": y_test, "groups": owners, "groups_test": owners_test,
         "classes": names, "channels": _channels(X, channels, "from_hf", are_tensors),
+        "hides": inputs == [TOKENS] and MASK in train.column_names,
     }  # fmt: skip
 
 
@@ -235,6 +237,8 @@ def _columns(
     columns, are_tensors = zip(*(input_column(part, column, name, size) for column in inputs), strict=True)
     is_table = {column.ndim for column in columns} == {1}
     X = _table(inputs, columns) if is_table else np.column_stack(columns) if len(columns) > 1 else columns[0]
+    if inputs == [TOKENS] and MASK in known:
+        X = with_hidden(X, list(part[MASK]), TOKENS, lambda text: UsageError(f"data set {name!r}: {text}"))
     return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups]), any(are_tensors)
 
 
@@ -265,14 +269,29 @@ def _kind(part: Any, column: str, found: Any) -> Any:
     return declared if "int" in declared else found
 
 
-def _read(data: Any, size: Size | None, length: int | None) -> tuple[NDArray[Any], NDArray[Any], bool]:
-    """Return the inputs of pairs, their targets, and whether the inputs are tensors."""
+def _read(data: Any, size: Size | None, length: int | None) -> tuple[NDArray[Any], NDArray[Any], bool, bool]:
+    """Return the inputs of pairs, their targets, whether the inputs are tensors, and whether some may be hidden."""
     pairs = _pairs(data, length)
     if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
         raise UsageError(f"from_torch: each entry must be a pair of an input and a target{_no_pair(pairs)}")
-    X = _stacked([pair[0] for pair in pairs], "from_torch", size)
+    given = [pair[0] for pair in pairs]
+    X = _tokens(given) if _are_masked(given[0]) else _stacked(given, "from_torch", size)
     y = np.array([np.asarray(pair[1]) for pair in pairs])
-    return X, y, hasattr(pairs[0][0], "detach")
+    return X, y, hasattr(pairs[0][0], "detach"), _are_masked(given[0])
+
+
+def _are_masked(value: Any) -> bool:
+    """Return whether an input is the tokens of a text and their mask, of one length."""
+    if not (_has_parts(value) and len(value) == 2):
+        return False
+    tokens, mask = (np.asarray(part) for part in value)
+    is_mask = tokens.shape == mask.shape and mask.dtype.kind in "iub" and bool(mask.max(initial=0) <= 1)
+    return is_mask and tokens.ndim == 1 and tokens.dtype.kind in "iu"
+
+
+def _tokens(given: list[Any]) -> NDArray[Any]:
+    tokens, mask = (_stacked([each[place] for each in given], "from_torch", None) for place in (0, 1))
+    return with_hidden(tokens, mask, "X", lambda text: UsageError(f"from_torch: {text}"))
 
 
 def _channels(X: Any, channels: Channels | None, how: str, are_tensors: bool) -> Channels | None:

@@ -15,6 +15,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.sources.as_arrays import columns_of, in_order
 from fedlearn.data.sources.brought import Brought
 from fedlearn.data.sources.declared import TEST_SHARE, Declared
+from fedlearn.data.sources.hidden import MASK, TOKENS, all_shown, has_mask, with_hidden
 from fedlearn.data.sources.libraries import by_names
 from fedlearn.words.errors import UsageError
 
@@ -32,6 +33,9 @@ def examples_like(spec: DataSpec, given: Any) -> NDArray[Any]:
     UsageError
         If the inputs are of another kind of numbers, range or shape, or a data frame lacks a column.
     """
+    if spec.vocabulary and has_mask(given):
+        tokens = with_hidden(given[TOKENS], given[MASK], "X", lambda text: _unlike(spec, text))
+        given = tokens if spec.hides else all_shown(tokens)
     names = spec.table.features if spec.table is not None else spec.feature_names
     try:
         given = in_order(names, given)
@@ -62,13 +66,20 @@ def _numbers_like(spec: DataSpec, inputs: NDArray[Any]) -> NDArray[Any]:
         if kind not in "iu":
             raise _unlike(spec, f"these are {inputs.dtype}: give tokens, as integers")
         most = spec.vocabulary - 1
+        if spec.hides:
+            _check_most(spec, all_shown(inputs), most)
+            return np.array(inputs, spec.dtype)
     elif kind not in "biuf":
         raise _unlike(spec, f"these are {inputs.dtype}: give numbers")
     else:
         return np.array(inputs, spec.dtype)
+    _check_most(spec, inputs, most)
+    return np.array(inputs, spec.dtype)
+
+
+def _check_most(spec: DataSpec, inputs: NDArray[Any], most: int) -> None:
     if inputs.size and not (inputs.min() >= 0 and inputs.max() <= most):
         raise _unlike(spec, f"these hold {inputs.min()} to {inputs.max()}: they go from 0 to {most}")
-    return np.array(inputs, spec.dtype)
 
 
 def _first_axis(spec: DataSpec, inputs: NDArray[Any]) -> str:
@@ -130,7 +141,11 @@ def scored_like(spec: DataSpec, given: Brought) -> Examples:
         y = numbers.astype(np.float32)  # the run says that targets are numbers
     classes = given.arrays.get("classes") or spec.class_names or spec.classes or None
     declared = Declared(
-        given.name, classes=classes, vocabulary=spec.vocabulary or None, channels=given.arrays.get("channels")
+        given.name,
+        classes=classes,
+        vocabulary=spec.vocabulary or None,
+        channels=given.arrays.get("channels"),
+        hides=given.arrays.get("hides", False),
     )
     rows, _, facts = declared.checked((X, y, None), (X, y, None), test_share=TEST_SHARE)
     return held_out_like(spec, Dataset(given.name, rows, rows, fingerprint="", **facts))

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedlearn.config.policy import Policy
+from fedlearn.engine.deployment import proxies
 from fedlearn.engine.deployment.claims import Claim, claim
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.deployment.services import Service, keep_alive
@@ -78,6 +79,9 @@ def run(options: ClientOptions) -> None:
         If there is no key, certificate or ledger as the flags say, or the server speaks TLS and the client would not.
     """
     start_logging()
+    proxies.keep_local()
+    if through := proxies.remark(options.superlink):
+        log.info("%s", through)
     if options.root_certificates and not options.root_certificates.is_file():
         raise UsageError(
             f"--root-certificates {options.root_certificates}: there is no such file; copy public/ca.crt from the "

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from fedlearn.engine.deployment import warm
+from fedlearn.engine.deployment import proxies, warm
 from fedlearn.engine.deployment.healthy import Health
 from fedlearn.engine.deployment.programs import Pauses, read_secret, start_logging
 from fedlearn.engine.deployment.task import Task, start_server_task, start_task
@@ -134,6 +134,8 @@ class Executor:
         except Unreachable as error:
             if not self._away:
                 log.warning("%s is away: %s", self._endpoint.address, error)
+                if through := proxies.remark(self._endpoint.address):
+                    log.warning("%s", through)
             self._away = True
             return ""
         if self._away:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from fedlearn.engine.deployment import proxies
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.deployment.services import Service, keep_alive
 from fedlearn.words.errors import UsageError
@@ -43,6 +44,7 @@ def run(options: ServerOptions) -> None:
         If a key or nginx is missing, a certificate is over, or a port is taken.
     """
     start_logging()
+    proxies.keep_local()
     for part in PARTS:
         check(part, options)
     log.info("nodes reach it at %s, runs are submitted at %s of this machine", options.listen, options.superlink)
@@ -57,6 +59,7 @@ def run(options: ServerOptions) -> None:
 def become(part: str, options: ServerOptions) -> None:
     """Become one part of a server: this process is replaced."""
     check(part, options)
+    proxies.keep_local()
     module = f"fedlearn.engine.deployment.{MODULES[part]}"
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, "-m", module, *PARTS[part](options)])

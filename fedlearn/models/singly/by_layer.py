@@ -26,7 +26,8 @@ class ByLayer:
     Raises
     ------
     NotImplementedError
-        For a module with a trained parameter of another layer, or of two layers.
+        For a module with a trained parameter of another layer, or of two layers; in a computation, for one that is
+        used outside of its layer, or by a layer that is not called once.
     """
 
     def __init__(self, model: TorchModel, places: int) -> None:
@@ -42,9 +43,7 @@ class ByLayer:
             losses = losses_of(self.model, self.model.outputs(inputs), targets)
         if sorted(map(id, called)) != sorted(map(id, (layer for _, layer in self._layers))):
             raise NotImplementedError("a layer that is not called once")
-        wanted = [each for layer in called for each in layer.wanted]
-        # Of places that are not taken the loss is not asked for: what they hold makes no difference.
-        found = iter(torch.autograd.grad(losses, wanted, taken.to(losses.dtype), materialize_grads=True))
+        found = iter(self._gradients(losses, [each for layer in called for each in layer.wanted], taken))
         squares = torch.zeros(self.places, dtype=torch.float64, device=taken.device)
         with torch.no_grad():
             for layer in called:
@@ -56,6 +55,17 @@ class ByLayer:
                 for parameter, each in zip(_parameters(module), layer.summed(by, counted), strict=True)
             }
             return torch.cat([sums[id(parameter)].reshape(-1) for parameter in self.model.parameters])
+
+    def _gradients(self, losses: Tensor, wanted: list[Tensor], taken: Tensor) -> list[Tensor]:
+        """Return the gradients of the wanted tensors; of places that are not taken the loss is not asked for.
+
+        Rules use parameters without their history, so one that has a gradient is used outside of its layer, too.
+        """
+        asked, count = [*wanted, *self.model.parameters], len(wanted)
+        found = torch.autograd.grad(losses, asked, taken.to(losses.dtype), allow_unused=True)
+        if any(each is not None for each in found[count:]):
+            raise NotImplementedError("a parameter that is used outside of its layer")
+        return [torch.zeros_like(one) if each is None else each for one, each in zip(wanted, found, strict=False)]
 
 
 def _layers(model: TorchModel) -> list[tuple[nn.Module, Layer]]:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedlearn.models.inputs import MASK, mask_of
 from fedlearn.models.singly.base import factors
 from fedlearn.models.torch_model import TorchModel
 
@@ -60,8 +59,8 @@ def weighted(gradients: list[Tensor], taken: Tensor, *, clip: float) -> Tensor:
 
 def computed_with(model: TorchModel, parameters: dict[str, Tensor], inputs: Tensor) -> Any:
     """Return the outputs of the module with other tensors in the place of its trained parameters."""
-    named = {} if model.padding is None else {MASK: mask_of(inputs, model.padding)}
-    return torch.func.functional_call(model.module, parameters, (inputs,), named)
+    passed, named = model.passed(inputs)
+    return torch.func.functional_call(model.module, parameters, (passed,), named)
 
 
 def _own_names(model: TorchModel) -> list[str]:

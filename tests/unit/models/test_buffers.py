@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
 
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
@@ -69,6 +70,20 @@ def test_what_no_forward_pass_changes_is_constant_and_what_requires_a_gradient_i
     assert [name for name in model.parts.shared if name in RUNNING] == RUNNING
     assert {"expert.weight", "norm.running_mean", "norm.num_batches_tracked"} < {*model.parts.shared}
     assert set(model.parts.frozen) == {"still", *CONSTANTS}
+
+
+def test_vectors_that_have_come_to_rest_follow_from_their_weight_all_the_same():
+    def settled():
+        layer = spectral_norm(nn.Linear(3, 3), n_power_iterations=5)
+        with torch.no_grad():
+            layer.parametrizations.weight.original.copy_(torch.diag(torch.tensor([5.0, 1.0, 0.1])))
+            for _ in range(50):
+                layer(torch.zeros(1, 3))
+        return layer
+
+    model = planned(settled)
+    assert model.parts.constant == ()
+    assert set(model.parts.auxiliary) == {f"parametrizations.weight.0._{each}" for each in "uv"}
 
 
 def test_the_trial_leaves_no_trace():
@@ -187,6 +202,7 @@ def part_compiled(backend):
     ids=["compiled", "a part", "DataParallel", "both"],
 )
 def test_a_wrapped_module_has_the_state_of_the_module_and_is_compiled(kind, compiles):
+    torch.compiler.reset()  # of one function it compiles a few forms, and others have been compiled in this process
     compiled = []
 
     def backend(graph, _):

@@ -171,7 +171,7 @@ def test_levels_of_use_are_said_in_one_line():
     ],
 )
 def test_a_level_that_protects_no_node_is_refused(wrong):
-    with pytest.raises(UsageError, match="secure"):
+    with pytest.raises(UsageError, match=r"neighbors = |threshold = |secure"):
         Level(*wrong)
 
 

@@ -16,7 +16,9 @@ from client.learners.draws import SecureDraws, SeededDraws
 from fedlearn.config import config_from
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models import load_model
+from fedlearn.models.singly.by_layer import ByLayer
 from fedlearn.models.singly.by_transform import weighted
+from fedlearn.models.singly.one_by_one import OneByOne
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.privacy import seeded_noise
 from fedlearn.privacy.accounts import epsilon_of
@@ -179,7 +181,39 @@ def test_an_example_that_fails_moves_no_bit_of_the_others(is_placed: bool) -> No
     found = learner._sum_over(task_of(Examples(train.inputs, targets)), everybody, places)
     chunks = dp_sgd._chunks(np.arange(RECORDS), places, learner._sum.places, is_placed=is_placed)
     without = [np.where(chunk == 5, -1, chunk) for chunk in chunks]  # all others in their places
-    assert (found == learner._clipped(train, without, clip=learner.privacy.clip)).all()
+    np.testing.assert_allclose(found, learner._clipped(train, without, clip=learner.privacy.clip), rtol=0, atol=1e-14)
+
+
+class Far(torch.nn.Module):
+    """Uses a layer's weight once more, if an example is far away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.last = torch.nn.Linear(6, 6), torch.nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden, far = torch.tanh(self.inside(x)), x.abs().amax(1, keepdim=True) > 50
+        if far.any():
+            hidden = hidden + far * functional.linear(hidden, self.inside.weight)
+        logits: torch.Tensor = self.last(hidden)
+        return logits
+
+
+@pytest.mark.parametrize("is_placed", [False, True])
+def test_an_example_that_the_quick_way_does_not_compute_goes_another_way_alone(is_placed: bool) -> None:
+    torch.manual_seed(1)
+    learner = DPSGD.from_settings(TorchModel(Far, SPEC), config_from(SETTINGS | {"privacy.noise": "secure"}))
+    learner._is_placed, clip, train = is_placed, learner.privacy.clip, examples()
+    places, everybody = learner._places(task_of(train)), np.ones(RECORDS, bool)
+    inputs = train.inputs.copy()
+    inputs[5] *= 1000
+    found = learner._sum_over(task_of(Examples(inputs, train.targets)), everybody, places)
+    chunks = list(dp_sgd._chunks(np.arange(RECORDS), places, learner._sum.places, is_placed=is_placed))
+    others = learner._clipped(train, [np.where(chunk == 5, -1, chunk) for chunk in chunks], clip=clip)
+    far = OneByOne(learner.model, 1).gradient(*learner.batch(Examples(inputs, train.targets), np.array([5])))
+    assert type(learner._sum) is ByLayer
+    expected = weighted([each[None] for each in far], torch.ones(1, dtype=torch.bool), clip=clip).numpy()
+    np.testing.assert_allclose(found - others, expected, rtol=0, atol=1e-14)  # no bit of the others moves
 
 
 def test_what_a_module_writes_into_a_parameter_in_a_fit_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,6 +127,19 @@ class Own(nn.Module):
         return logits
 
 
+class Twice(nn.Module):
+    """A layer's weight that is used outside of it, by what examples of ordinary size do not reach."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        far = x.abs().amax(1, keepdim=True) > 50
+        logits: Tensor = self.last(self.inside(x).relu() + far * nn.functional.linear(x, self.inside.weight))
+        return logits
+
+
 class Numbers(nn.Module):
     """A module that reads numbers, which torch.func cannot map."""
 
@@ -139,7 +152,9 @@ class Numbers(nn.Module):
         return torch.stack([self.last(each * (1.0 if float(each.sum()) > 0 else 2.0)) * self.scale for each in x])
 
 
-@pytest.mark.parametrize(("module", "way"), [(Shared, ByTransform), (Own, ByTransform), (Numbers, OneByOne)])
+@pytest.mark.parametrize(
+    ("module", "way"), [(Shared, ByTransform), (Twice, ByTransform), (Own, ByTransform), (Numbers, OneByOne)]
+)
 def test_what_no_rule_holds_for_is_computed_in_a_slower_way(module: type, way: type) -> None:
     torch.manual_seed(1)
     model = model_of(module())

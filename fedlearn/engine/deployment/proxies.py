@@ -1,0 +1,25 @@
+"""Proxies of the environment, as ``HTTPS_PROXY``, which Flower's connections obey, also those to this machine."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+
+VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
+THIS_MACHINE = "localhost,127.0.0.1,::1"
+
+
+def keep_local() -> None:
+    """Let this process and those that it starts reach programs on this machine without a proxy."""
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    exempt = ",".join(filter(None, [given, THIS_MACHINE]))
+    os.environ.update(no_proxy=exempt, NO_PROXY=exempt)
+
+
+def remark(address: str) -> str:
+    """Return a sentence that names the proxy variables through which an address is reached; empty for none."""
+    host = address.rpartition(":")[0].strip("[]")
+    names = [name for name, value in sorted(os.environ.items()) if name.lower() in VARIABLES and value]
+    if not names or urllib.request.proxy_bypass(host):
+        return ""
+    return f"{address} is reached through the proxy of {', '.join(names)}: NO_PROXY={host} would go past it"
