@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -16,9 +15,10 @@ from fedlearn.models.axes import are_alike, learns_images, named_logits, wrong_s
 from fedlearn.models.objectives.base import Loss, Objective, no_tensor
 from fedlearn.models.objectives.counted import counts, divides_by_all, is_torchs, made_up, options_of
 from fedlearn.models.objectives.losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of
+from fedlearn.models.objectives.several import of_each, scale_of, widths_of
 from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores.predictions import Predictions, of_labels, of_numbers
-from fedlearn.words.metric import ACCURACY, ALL_RIGHT, DEVIANCE, LOSS, MAE, MAE_SCALED, MSE, Metric
+from fedlearn.words.metric import ACCURACY, ALL_RIGHT, DEVIANCE, LOSS, MAE, MAE_SCALED, MSE
 from fedlearn.words.metrics import COUNTS, LABELS, NEURAL_REGRESSOR, SEVERAL, Metrics
 
 
@@ -34,9 +34,9 @@ class Regression(Objective):
 
     def __init__(self, spec: DataSpec, loss: Loss | None = None) -> None:
         super().__init__(spec, loss)
-        self.center, self.unit = _scale_of(spec)
+        self.center, self.unit = scale_of(spec)
         self.takes_any = loss is not None and not is_one_of(LOSSES_OF_NUMBERS, loss)
-        self.widths = _widths_of(spec)
+        self.widths = widths_of(spec)
         self.metrics = (NEURAL_REGRESSOR if self.widths is None else SEVERAL).of_each(MAE, spec.target_names)
         if self.takes_any:
             self.metrics = self.metrics.judged_by_loss()
@@ -78,7 +78,7 @@ class Regression(Objective):
             return own
         error = (self.guessed(outputs, targets) - targets).reshape(len(targets), -1).double() * self._unit
         sizes = error.abs()
-        each = _of_each(MAE, self.spec, sizes.sum(0))
+        each = of_each(MAE, self.spec, sizes.sum(0))
         if self.widths is not None:
             return {**own, MAE_SCALED.name: (sizes / self.widths).mean(1).sum().item(), **each}
         return {**own, MAE.name: sizes.mean(1).sum().item(), MSE.name: error.square().mean(1).sum().item(), **each}
@@ -102,7 +102,7 @@ class Regression(Objective):
         shown = torch.where(missing, 0, _shaped(outputs, targets)) if self.has_errors(outputs, targets) else outputs
         found = self.measure(shown, torch.where(missing, 0, targets))  # where none counts, there is no error
         found[LOSS.name] = self.loss(outputs, targets).item() * weight if weight else 0.0
-        each = _of_each(MAE, self.spec, (~missing).reshape(len(missing), -1).sum(0))
+        each = of_each(MAE, self.spec, (~missing).reshape(len(missing), -1).sum(0))
         return found, {**dict.fromkeys(found, count), **each, LOSS.name: weight}
 
     def known(self, outputs: Any, targets: Tensor) -> Tensor:
@@ -206,7 +206,7 @@ class Labels(Objective):
             LOSS.name: self.loss(outputs, targets).item() * len(targets),
             ACCURACY.name: right.double().mean(1).sum().item(),
             ALL_RIGHT.name: int(right.all(1).sum()),
-            **_of_each(ACCURACY, self.spec, right.sum(0)),
+            **of_each(ACCURACY, self.spec, right.sum(0)),
         }
 
     def evaluated(self, outputs: Any, targets: Tensor) -> tuple[dict[str, float], dict[str, float]]:
@@ -216,7 +216,7 @@ class Labels(Objective):
             return super().evaluated(outputs, targets)
         shown = _shaped(outputs, targets).where(counted, self.threshold + targets - 0.5)
         counts = counted.reshape(len(targets), -1).double()
-        share, each = counts.mean(1), _of_each(ACCURACY, self.spec, counts.sum(0))
+        share, each = counts.mean(1), of_each(ACCURACY, self.spec, counts.sum(0))
         found = self.measure(shown, targets)
         weights = {ACCURACY.name: share.sum().item(), ALL_RIGHT.name: int((share > 0).sum()), **each}
         found |= {name: found[name] - (len(targets) - count) for name, count in each.items()}
@@ -242,33 +242,6 @@ class Labels(Objective):
         outputs = _last_channels(self.spec, _shaped(outputs, targets).double())
         shares = outputs if self.threshold else outputs.sigmoid()
         return Predicted((outputs > self.threshold).long().numpy(), shares.numpy(), are_labels=True)
-
-
-def _scale_of(spec: DataSpec) -> tuple[Any, Any]:
-    """Return what the loss takes as 0 and as 1: middle and half width of declared bounds, or mean and deviation.
-
-    They are numbers; of several targets arrays, (T,).
-    """
-    of_each = list(spec.table.ranges.values()) if spec.table is not None and spec.table.targets else []
-    low, high = np.array(of_each or [spec.target_bounds or (-1.0, 1.0)]).T
-    center, unit = (low + high) / 2, (high - low) / 2
-    if spec.target_mean:
-        center, unit = np.array(spec.target_mean), np.array(spec.target_std)
-    return (center, unit) if len(center) > 1 else (float(center[0]), float(unit[0]))
-
-
-def _widths_of(spec: DataSpec) -> Tensor | None:
-    """Return the widths of the declared bounds of several targets, (T,); None of one target, and of others."""
-    if spec.table is None or not spec.table.targets:
-        return None
-    ranges = torch.tensor(list(spec.table.ranges.values()), dtype=torch.float64)
-    return ranges[:, 1] - ranges[:, 0]
-
-
-def _of_each(metric: Metric, spec: DataSpec, values: Tensor) -> dict[str, float]:
-    """Return (T,) values of a metric by its names for each of several targets; none where targets have no names."""
-    names = (metric.of(name).name for name in spec.target_names)
-    return dict(zip(names, values.tolist(), strict=True)) if spec.target_names else {}
 
 
 def _last_channels(spec: DataSpec, numbers: Tensor) -> Tensor:
