@@ -45,7 +45,9 @@ def imported_in(tree):
 def programs_of(path):
     text = path.read_text(encoding="utf-8")
     is_page = path.suffix == ".md"
-    return re.findall(r"^```(?:\{code-block\} )?python\n(?::[^\n]*\n)*(.*?)^```", text, re.M | re.S) if is_page else [text]
+    return (
+        re.findall(r"^```(?:\{code-block\} )?python\n(?::[^\n]*\n)*(.*?)^```", text, re.M | re.S) if is_page else [text]
+    )
 
 
 @pytest.mark.parametrize("path", [*SHOWN, *TEMPLATES, *ALGORITHMS], ids=lambda path: str(path.relative_to(ROOT)))
