@@ -6,6 +6,7 @@ Both names are one module. The first import by a former name warns, once for eac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -70,8 +71,9 @@ class _Moved:
         today = name_today(name)
         if not today or is_taken(_own(name)):
             return None
-        with claimed():
+        with claimed(), suppress(ModuleNotFoundError):  # of a package that is not installed, as experiments
             return ModuleSpec(name, self) if exists(today) else None  # type: ignore[arg-type]
+        return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         with claimed():

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 import pytest
 
 from fedlearn.plugging import moved
+from fedlearn.plugging.own_packages import FIRST
 from fedlearn.plugging.registry import load_reference
 
 MOVED = {
@@ -84,6 +85,7 @@ def test_a_users_own_package_of_a_name_of_ours_is_left_alone(tmp_path, monkeypat
     (tmp_path / "client" / "former.py").write_text("MINE = True\n")
     for name in [name for name in sys.modules if name.partition(".")[0] == "client"]:
         monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if finder is not FIRST])
     monkeypatch.syspath_prepend(tmp_path)
     assert import_module("client.former").MINE
 
