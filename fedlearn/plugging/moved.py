@@ -18,6 +18,7 @@ from fedlearn.plugging.own_packages import BELOW, NAMES, claimed, exists, is_tak
 MOVED: dict[str, str] = {}
 """Former name of a module, or of a package with all that is in it -> its name today."""
 
+ROOTS = ("fedlearn", *NAMES)
 _told: set[str] = set()
 
 
@@ -68,7 +69,7 @@ class _Moved:
     """Finds modules by their former names: the modules of today, by a second name."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        today = name_today(name)
+        today = name_today(name) if name.partition(".")[0] in ROOTS else ""
         if not today or is_taken(_own(name)):
             return None
         with claimed(), suppress(ModuleNotFoundError):  # of a package that is not installed, as experiments
