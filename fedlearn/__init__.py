@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from fedlearn.plugging.moved import MOVED_MODULES
 from fedlearn.plugging.own_packages import BELOW_FEDLEARN
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session"]
 
-sys.meta_path.insert(0, BELOW_FEDLEARN)
+sys.meta_path[:0] = [MOVED_MODULES, BELOW_FEDLEARN]
 
 
 def __getattr__(name: str) -> Any:

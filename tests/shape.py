@@ -4,7 +4,8 @@
     python -m tests.shape PATH           # another one
     python -m tests.shape --list         # also name the circles, the strings, the long files and the longest chain
 
-A *room* is a file or folder at the root of ``fedlearn/``, and each of the other packages. A *floor* is a step of the
+A *room* is a file or folder at the root of ``fedlearn/``, and each of the other packages; within ``server/`` and
+``client/``, a file or folder there. A *floor* is a step of the
 longest way down from room to room. Imports are read from the source, those for typing and those within functions too.
 A *string that points up* names, in ``fedlearn/``, a module that the layers of ``pyproject.toml`` put above its file.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -138,6 +140,36 @@ def rooms(graph: Graph) -> Graph:
     return {room: frozenset(others - {room, "fedlearn"}) for room, others in found.items() if room != "fedlearn"}
 
 
+def rooms_in(graph: Graph, package: str) -> Graph:
+    """Return which room within a package imports which."""
+
+    def room(name: str) -> str:
+        return name.removeprefix(f"{package}.").partition(".")[0] if name.startswith(f"{package}.") else ""
+
+    found: dict[str, set[str]] = {}
+    for name, others in graph.items():
+        found.setdefault(room(name), set()).update(map(room, others))
+    return {name: frozenset(others - {name, ""}) for name, others in found.items() if name}
+
+
+def layers_of(root: Path, package: str) -> list[str]:
+    """Return the layers of the import contract within a package."""
+    tools = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    contracts = tools["importlinter"]["contracts"]
+    return next(list(each["layers"]) for each in contracts if each.get("containers") == [package])
+
+
+def attributes_of(tree: ast.AST, name: str) -> set[str]:
+    """Return the names that the methods of a class assign to ``self``.
+
+    >>> attributes_of(ast.parse("class A:\\n def f(self):\\n  self.x = self.y = z.w = 0"), "A") == {"x", "y"}
+    True
+    """
+    (found,) = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name)
+    targets = (node for node in ast.walk(found) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+    return {node.attr for node in targets if isinstance(node.value, ast.Name) and node.value.id == "self"}
+
+
 def floors_of(root: Path) -> dict[str, int]:
     """Return room -> its place in the layers of the import contracts, 0 on top."""
     tools = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
@@ -182,13 +214,20 @@ def main(
     client = "".join(path.read_text(encoding="utf-8") for path in (root / "client").rglob("*.py"))
     tests = sum(path.read_text(encoding="utf-8").count("\n") for path in (root / "tests").rglob("*.py"))
     kernel = sorted((root / "fedlearn").iterdir())
+    within = {package: rooms_in(at_import, package) for package in ("server", "client")}
+    names = Counter(module.path.stem for module in library if module.path.stem != "__init__")
     counted = {
         "files at the root of fedlearn": sum(path.suffix == ".py" for path in kernel),
         "folders at the root of fedlearn": sum((path / "__init__.py").exists() for path in kernel),
         "rooms": len(rooms(at_import)),
         "arrows between rooms": sum(map(len, rooms(at_import).values())),
         "floors": len(longest_chain(rooms(at_import))),
+        **{f"rooms of {package}/": len(within[package]) for package in within},
+        **{f"arrows between rooms of {package}/": sum(map(len, within[package].values())) for package in within},
+        **{f"floors of the contract of {package}/": len(layers_of(root, package)) for package in within},
+        "attributes of ServerRun": len(attributes_of(modules["server.run"].tree, "ServerRun")),
         "modules": len(modules),
+        "names that several modules bear": sum(count > 1 for count in names.values()),
         "imports between modules, of all kinds": sum(map(len, of_all_kinds.values())),
         "longest chain of modules": len(chain),
         "circles, typing and deferred imports counted": len(circles),

@@ -3,7 +3,7 @@
 It is ``training.baseline = "central"``: what a federation cannot be expected to reach.
 """
 
-from strategies.fedavg import FedAvg
+from fedlearn.extend import FedAvg
 
 
 class Central(FedAvg):

@@ -14,14 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
-from client.learners.sgd import SGD
-from client.memory import NodeMemory
-from fedlearn.config import RunConfig
-from fedlearn.config.fields import NonNegative
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.state import State
-from strategies.fedavg import FedAvg
+from fedlearn.extend import SGD, FedAvg, LocalFit, LocalTask, NodeMemory, NonNegative, RunConfig, State, TorchModel
 
 OWN = "own"  # of a node's memory: v
 

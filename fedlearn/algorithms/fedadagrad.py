@@ -7,10 +7,7 @@ Source: Reddi et al. 2021, "Adaptive federated optimization" (arXiv:2003.00295),
 
 import numpy as np
 
-from fedlearn.config.fields import Positive
-from fedlearn.words.state import Array
-from strategies.fedavg import ServerOptimizer
-from strategies.masked_mean import Float64
+from fedlearn.extend import Array, Float64, Positive, ServerOptimizer
 
 
 class FedAdagrad(ServerOptimizer):

@@ -17,15 +17,18 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from client.learners.base import LocalFit, LocalTask
-from client.learners.sgd import SGD
-from client.memory import NodeMemory
-from fedlearn.config import RunConfig
-from fedlearn.config.fields import Positive
-from fedlearn.models.parts import last_layer
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.state import State
-from strategies.fedavg import FedAvg
+from fedlearn.extend import (
+    SGD,
+    FedAvg,
+    LocalFit,
+    LocalTask,
+    NodeMemory,
+    Positive,
+    RunConfig,
+    State,
+    TorchModel,
+    last_layer,
+)
 
 OWN, WEIGHTS = "own", "aggregation"  # of a node's memory: v and W
 FIRST, STEADY, LOOK = 20, 0.1, 5  # passes of the first time at most; deviation of so many last losses

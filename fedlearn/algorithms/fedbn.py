@@ -6,7 +6,7 @@ Source: Li et al. 2021, "FedBN: federated learning on non-iid features via local
 (arXiv:2102.07623), algorithm 1.
 """
 
-from strategies.fedavg import FedAvg
+from fedlearn.extend import FedAvg
 
 
 class FedBN(FedAvg):

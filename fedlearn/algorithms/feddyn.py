@@ -20,17 +20,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
-from client.learners.sgd import SGD
 from fedlearn.algorithms.over_all_nodes import mean_weight
-from fedlearn.config import RunConfig
-from fedlearn.folding import STATE
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import Array, State
-from strategies.base import Step, Turn
-from strategies.fedavg import ServerOptimizer
-from strategies.masked_mean import Float64, MaskedSum
+from fedlearn.extend import (
+    SGD,
+    STATE,
+    Array,
+    Float64,
+    LocalFit,
+    LocalTask,
+    MaskedSum,
+    RunConfig,
+    ServerOptimizer,
+    SettingError,
+    State,
+    Step,
+    TorchModel,
+    Turn,
+)
 
 
 class FedDyn(ServerOptimizer):

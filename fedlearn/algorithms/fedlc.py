@@ -18,10 +18,7 @@ import torch
 from torch import Tensor
 
 from fedlearn.algorithms.logits import OfLogits
-from fedlearn.config import RunConfig
-from fedlearn.config.fields import NonNegative
-from fedlearn.models.torch_model import TorchModel
-from strategies.fedavg import FedAvg
+from fedlearn.extend import FedAvg, NonNegative, RunConfig, TorchModel
 
 
 class FedLC(FedAvg):

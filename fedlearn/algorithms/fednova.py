@@ -14,17 +14,25 @@ from typing import Self
 
 import numpy as np
 
-from client.learners.base import LocalFit, LocalTask
-from client.learners.sgd import SGD
-from client.learners.stack import Progress
-from fedlearn.config import RunConfig
-from fedlearn.folding import ParcelPlan
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import ArraySpec, State, UpdateKind, takes_steps
-from strategies.base import Step, Turn
-from strategies.fedavg import FedAvg, change_of
-from strategies.masked_mean import MaskedSum
+from fedlearn.extend import (
+    SGD,
+    ArraySpec,
+    FedAvg,
+    LocalFit,
+    LocalTask,
+    MaskedSum,
+    ParcelPlan,
+    Progress,
+    RunConfig,
+    SettingError,
+    State,
+    Step,
+    TorchModel,
+    Turn,
+    UpdateKind,
+    change_of,
+    takes_steps,
+)
 
 LENGTH = "length"  # the parcel and its array: a_i
 

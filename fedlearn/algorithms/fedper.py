@@ -5,7 +5,7 @@ A node trains both together. The last layer is ``training.personal = "last"``; n
 Source: Arivazhagan et al. 2019, "Federated learning with personalization layers" (arXiv:1912.00818), algorithm 1.
 """
 
-from strategies.fedavg import FedAvg
+from fedlearn.extend import FedAvg
 
 
 class FedPer(FedAvg):

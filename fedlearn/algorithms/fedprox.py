@@ -6,7 +6,7 @@ A node takes steps on f_i(y) + mu/2 ||y - x||^2; the server averages as FedAvg d
 Source: Li et al. 2020, "Federated optimization in heterogeneous networks" (arXiv:1812.06127), eq. 2 and algorithm 2.
 """
 
-from strategies.fedavg import FedAvg
+from fedlearn.extend import FedAvg
 
 
 class FedProx(FedAvg):

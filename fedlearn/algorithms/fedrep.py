@@ -14,12 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from client.learners.base import LocalFit, LocalTask
 from fedlearn.algorithms.in_parts import InParts
-from fedlearn.config import RunConfig
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.state import State
-from strategies.fedavg import FedAvg
+from fedlearn.extend import FedAvg, LocalFit, LocalTask, RunConfig, State, TorchModel
 
 
 class FedRep(FedAvg):

@@ -15,9 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fedlearn.algorithms.logits import OfLogits
-from fedlearn.config import RunConfig
-from fedlearn.models.torch_model import TorchModel
-from strategies.fedavg import FedAvg
+from fedlearn.extend import FedAvg, RunConfig, TorchModel
 
 
 class FedRS(FedAvg):

@@ -14,13 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from client.learners.base import LocalTask
-from client.learners.sgd import NOT_ZERO, SGD
-from fedlearn.config import RunConfig
-from fedlearn.config.fields import NonNegative
-from fedlearn.models.gradients import owned
-from fedlearn.models.torch_model import TorchModel
-from strategies.fedavg import FedAvg
+from fedlearn.extend import NOT_ZERO, SGD, FedAvg, LocalTask, NonNegative, RunConfig, TorchModel, owned
 
 
 class FedSAM(FedAvg):

@@ -7,10 +7,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
-from client.learners.optimizers import Update
-from client.learners.sgd import SGD
-from fedlearn.words.state import State
+from fedlearn.extend import SGD, LocalFit, LocalTask, State, Update
 
 
 class InParts(SGD):

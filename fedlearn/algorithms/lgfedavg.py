@@ -6,7 +6,7 @@ model for that (``--from``).
 Source: Liang et al. 2020, "Think locally, act globally" (arXiv:2001.01523), algorithm 1.
 """
 
-from strategies.fedavg import FedAvg
+from fedlearn.extend import FedAvg
 
 
 class LGFedAvg(FedAvg):

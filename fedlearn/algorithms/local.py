@@ -3,7 +3,7 @@
 It is ``training.baseline = "local"``: what a federation must be better than, node by node.
 """
 
-from strategies.fedavg import FedAvg
+from fedlearn.extend import FedAvg
 
 
 class Local(FedAvg):

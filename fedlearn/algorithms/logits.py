@@ -9,14 +9,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from client.learners.base import LocalFit, LocalTask
-from client.learners.sgd import SGD
-from fedlearn.config import RunConfig
-from fedlearn.models.axes import named_logits
-from fedlearn.models.objectives.classes import Classification
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import State
+from fedlearn.extend import (
+    SGD,
+    Classification,
+    LocalFit,
+    LocalTask,
+    RunConfig,
+    SettingError,
+    State,
+    TorchModel,
+    named_logits,
+)
 
 
 class OfLogits(SGD):

@@ -17,14 +17,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, log_softmax
 
-from client.learners.base import LocalFit, LocalTask
-from client.learners.sgd import SGD
-from fedlearn.config import RunConfig
-from fedlearn.config.fields import NonNegative, Positive
-from fedlearn.models.parts import last_layer
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.state import State
-from strategies.fedavg import FedAvg
+from fedlearn.extend import (
+    SGD,
+    FedAvg,
+    LocalFit,
+    LocalTask,
+    NonNegative,
+    Positive,
+    RunConfig,
+    State,
+    TorchModel,
+    last_layer,
+)
 
 PREVIOUS = "previous"  # of a node's memory: its model of the round before
 

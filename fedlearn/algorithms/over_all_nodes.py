@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strategies.masked_mean import Float64
+from fedlearn.extend import Float64
 
 COUNTED = "counted"  # in a strategy's moments: how many reports there were so far, and the sum of their weights
 

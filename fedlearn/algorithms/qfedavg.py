@@ -14,16 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from client.learners.base import LocalFit, LocalTask
-from client.learners.sgd import SGD
-from fedlearn.config import RunConfig
-from fedlearn.config.fields import NonNegative
-from fedlearn.folding import ParcelPlan
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.state import Array, ArraySpec, State, UpdateKind, takes_steps
-from strategies.base import Step, Turn
-from strategies.fedavg import ServerOptimizer
-from strategies.masked_mean import Float64, MaskedSum
+from fedlearn.extend import (
+    SGD,
+    Array,
+    ArraySpec,
+    Float64,
+    LocalFit,
+    LocalTask,
+    MaskedSum,
+    NonNegative,
+    ParcelPlan,
+    RunConfig,
+    ServerOptimizer,
+    State,
+    Step,
+    TorchModel,
+    Turn,
+    UpdateKind,
+    takes_steps,
+)
 
 SLOPE = "slope"  # the parcel and its array: h_i / L
 LEAST = 1e-10  # added to a loss, which may be 0

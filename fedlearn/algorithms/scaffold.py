@@ -19,17 +19,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
-from client.learners.sgd import SGD
-from client.learners.stack import Progress
 from fedlearn.algorithms.over_all_nodes import mean_weight
-from fedlearn.compression.alike import LIKE_STATE
-from fedlearn.config.fields import Positive
-from fedlearn.folding import ParcelPlan
-from fedlearn.words.state import Array, State, layout_of, takes_steps
-from strategies.base import Step, Turn
-from strategies.fedavg import ServerOptimizer
-from strategies.masked_mean import Float64, MaskedSum
+from fedlearn.extend import (
+    LIKE_STATE,
+    SGD,
+    Array,
+    Float64,
+    LocalFit,
+    LocalTask,
+    MaskedSum,
+    ParcelPlan,
+    Positive,
+    Progress,
+    ServerOptimizer,
+    State,
+    Step,
+    Turn,
+    layout_of,
+    takes_steps,
+)
 
 CONTROL = "control"
 

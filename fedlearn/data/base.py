@@ -223,14 +223,13 @@ class DataSpec:
     transform: str = ""
     collate: str = ""
     mixed: bool = False
+    target_mean: tuple[float, ...] = ()
+    target_std: tuple[float, ...] = ()
 
     @property
     def is_made_by_functions(self) -> bool:
         """Whether own functions make a module's input of the examples."""
         return bool(self.transform or self.collate or self.mixed)
-
-    target_mean: tuple[float, ...] = ()
-    target_std: tuple[float, ...] = ()
 
     @property
     def is_image(self) -> bool:

@@ -71,7 +71,7 @@ class _Below:
         if own == name or own.partition(".")[0] not in NAMES:
             return None
         with claimed():
-            return ModuleSpec(name, self) if _exists(own) else None  # type: ignore[arg-type]
+            return ModuleSpec(name, self) if exists(own) else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         with claimed():
@@ -89,7 +89,8 @@ _theirs: dict[str, ModuleType] = {}  # modules of the user, while ours have thei
 _ours: dict[str, ModuleType] = {}
 
 
-def _exists(own: str) -> bool:
+def exists(own: str) -> bool:
+    """Return whether there is a module of ours by this name; imports the packages around it."""
     parent, _, _ = own.rpartition(".")
     places = import_module(parent).__path__ if parent else [str(ROOT)]
     return PathFinder.find_spec(own, places) is not None

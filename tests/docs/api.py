@@ -61,58 +61,40 @@ API = {
         "Models and losses",
         "This page documents what a model is, its row in the table of models, losses, and compiled layers.",
         (
-            *_of("fedlearn.models", "ModelSpec torch_module Model Evaluation"),
-            *_of("fedlearn.models.objectives", "Objective Classification NextToken Regression Labels"),
+            *_of("fedlearn.extend", "ModelSpec torch_module Model Evaluation"),
+            *_of("fedlearn.extend", "Objective Classification NextToken Regression Labels"),
             *_of("fedlearn.kernels", "fused PooledConv2d"),
         ),
     ),
     "metrics": Page(
         "Metrics",
         "This page documents how metrics are declared.",
-        (
-            *_of("fedlearn.words.metric", "Metric Combine"),
-            *_of("fedlearn.words.metrics", "Metrics"),
-            *_of("fedlearn.words.spread", "Spread"),
-        ),
+        _of("fedlearn.extend", "Metric Combine Metrics Spread"),
     ),
     "learners": Page(
         "Learners",
         "This page documents what a node does to improve the state, and what it keeps.",
-        (
-            *_of("client.learners.base", "Learner LocalTask LocalFit"),
-            *_of("client.learners.sgd", "SGD"),
-            *_of("client.learners.lightning", "Lightning"),
-            *_of("client.memory", "NodeMemory"),
-        ),
+        _of("fedlearn.extend", "Learner LocalTask LocalFit SGD Lightning NodeMemory"),
     ),
     "strategies": Page(
         "Strategies and fold steps",
         "This page documents how reports become the next state, and what is done to each before it is added up.",
-        (
-            *_of("strategies.base", "RoundStrategy Turn Step"),
-            *_of("strategies.masked_mean", "MaskedSum"),
-            *_of("fedlearn.folding.plan", "FoldStep StepSpec ParcelPlan Accumulator"),
-            *_of("fedlearn.words.state", "UpdateKind Sends Entries ArraySpec"),
-            *_of("fedlearn.words.cohort", "At Member NodeReport Fate"),
-            *_of("fedlearn.words.seeding", "rng_for"),
-            *_of("fedlearn.words.errors", "Refused SettingError"),
+        _of(
+            "fedlearn.extend",
+            "RoundStrategy Turn Step MaskedSum FoldStep StepSpec ParcelPlan Accumulator UpdateKind Sends Entries"
+            " ArraySpec At Member NodeReport Fate rng_for Refused SettingError",
         ),
     ),
     "codecs": Page(
         "Codecs",
         "This page documents how an update becomes bytes: a codec, and the stages of a chain.",
-        (
-            *_of("fedlearn.compression.base", "Codec"),
-            *_of("fedlearn.compression.stages", "Stage Sparsifier Transform Quantizer Role Part"),
-        ),
+        _of("fedlearn.extend", "Codec Stage Sparsifier Transform Quantizer Role Part"),
     ),
     "rounds": Page(
         "Schedules, selectors, listeners",
         "This page documents the order of a round, who takes part in it, and who follows a run.",
         (
-            *_of("server.schedules", "Schedule"),
-            *_of("server.schedules.synchronous", "Synchronous"),
-            *_of("server.selectors.base", "Selector Participation"),
+            *_of("fedlearn.extend", "Schedule Synchronous Selector Participation"),
             *_of("fedlearn.report.listeners", "Listener scalars_of"),
         ),
     ),

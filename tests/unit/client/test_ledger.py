@@ -208,7 +208,11 @@ def test_code_that_a_server_names_is_not_even_imported(tmp_path, setting, model)
     assert hospital.trains(**changes) == "code-not-allowed"
 
 
-NUMBERS = {"stop.target", "stop.time_limit"}  # as a text that is empty without one: no other text is taken
+NUMBERS = {
+    "stop.target",
+    "stop.time_limit",
+    "data.validation_share",
+}  # as a text that is empty without one: no other text is taken
 WORDS = {"evaluation.beside"}  # of a list, and no others
 TEXTS = sorted(
     name for name in setting_names() if field_of(name).annotation is str and name not in PLAIN | NUMBERS | WORDS

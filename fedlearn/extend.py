@@ -1,0 +1,122 @@
+"""All that a plugin imports from fedlearn, on one page: a name stays here, wherever the code behind it moves.
+
+    from fedlearn.extend import SGD, RoundStrategy, Step
+
+A learner, a strategy, a codec, a fold step, a schedule, a selector or an attack needs no other import from fedlearn.
+Each name is imported when it is first used, so that a strategy imports no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fedlearn.plugging.own_packages import claimed
+
+if TYPE_CHECKING:
+    from client.learners.base import Learner, LocalFit, LocalTask
+    from client.learners.lightning import Lightning
+    from client.learners.optimizers import Update
+    from client.learners.sgd import NOT_ZERO, SGD
+    from client.learners.stack import Progress
+    from client.memory import NodeMemory
+    from fedlearn.attacks.base import Attack, Claim
+    from fedlearn.compression.alike import LIKE_STATE
+    from fedlearn.compression.base import Codec
+    from fedlearn.compression.stages import Part, Quantizer, Role, Sparsifier, Stage, Transform, nothing_from
+    from fedlearn.config import RunConfig, flat_from_file
+    from fedlearn.config.fields import NonNegative, Positive
+    from fedlearn.config.tables.data import DataSettings
+    from fedlearn.data import Dataset, DataSpec, Examples, from_arrays
+    from fedlearn.devices import Fleet
+    from fedlearn.engine.base import Engine
+    from fedlearn.folding import STATE, Accumulator, FoldStep, ParcelPlan, StepSpec
+    from fedlearn.models import NOTHING, Evaluation, Model, ModelSpec, torch_module
+    from fedlearn.models.axes import named_logits
+    from fedlearn.models.gradients import owned
+    from fedlearn.models.objectives import Classification, Labels, NextToken, Objective, Regression
+    from fedlearn.models.parts import last_layer
+    from fedlearn.models.torch_model import TorchModel
+    from fedlearn.words.cohort import At, Fate, Member, NodeReport
+    from fedlearn.words.errors import Refused, SettingError, UsageError
+    from fedlearn.words.metric import ACCURACY, LOSS, TRAIN_LOSS, Combine, Metric
+    from fedlearn.words.metrics import Metrics
+    from fedlearn.words.seeding import rng_for
+    from fedlearn.words.spread import Spread
+    from fedlearn.words.state import Array, ArraySpec, Entries, Sends, State, UpdateKind, layout_of, takes_steps
+    from server.attempt import NotCommitted
+    from server.collecting import collect
+    from server.committing import abandon, committed_or_not
+    from server.run import ServerRun
+    from server.schedules import Schedule
+    from server.schedules.synchronous import Synchronous
+    from server.selectors.base import LearningSelector, Participation, Selector
+    from strategies.base import RoundStrategy, Step, Turn
+    from strategies.fedavg import FedAdam, FedAvg, FedAvgM, ServerOptimizer, change_of
+    from strategies.masked_mean import Float64, MaskedSum
+    from strategies.robust.base import Combination
+
+_NAMES = {
+    # what all meet: arrays, rounds, seeds, errors, settings
+    "fedlearn.config": "RunConfig flat_from_file",
+    "fedlearn.config.fields": "NonNegative Positive",
+    "fedlearn.words.cohort": "At Fate Member NodeReport",
+    "fedlearn.words.errors": "Refused SettingError UsageError",
+    "fedlearn.words.seeding": "rng_for",
+    "fedlearn.words.state": "Array ArraySpec Entries Sends State UpdateKind layout_of takes_steps",
+    # data, models, losses and metrics
+    "fedlearn.config.tables.data": "DataSettings",
+    "fedlearn.data": "DataSpec Dataset Examples from_arrays",
+    "fedlearn.models": "NOTHING Evaluation Model ModelSpec torch_module",
+    "fedlearn.models.axes": "named_logits",
+    "fedlearn.models.gradients": "owned",
+    "fedlearn.models.objectives": "Classification Labels NextToken Objective Regression",
+    "fedlearn.models.parts": "last_layer",
+    "fedlearn.models.torch_model": "TorchModel",
+    "fedlearn.words.metric": "ACCURACY LOSS TRAIN_LOSS Combine Metric",
+    "fedlearn.words.metrics": "Metrics",
+    "fedlearn.words.spread": "Spread",
+    # learners
+    "client.learners.base": "Learner LocalFit LocalTask",
+    "client.learners.lightning": "Lightning",
+    "client.learners.optimizers": "Update",
+    "client.learners.sgd": "NOT_ZERO SGD",
+    "client.learners.stack": "Progress",
+    "client.memory": "NodeMemory",
+    # strategies
+    "strategies.base": "RoundStrategy Step Turn",
+    "strategies.fedavg": "FedAdam FedAvg FedAvgM ServerOptimizer change_of",
+    "strategies.masked_mean": "Float64 MaskedSum",
+    "strategies.robust.base": "Combination",
+    # fold steps and parcels
+    "fedlearn.folding": "STATE Accumulator FoldStep ParcelPlan StepSpec",
+    # codecs
+    "fedlearn.compression.alike": "LIKE_STATE",
+    "fedlearn.compression.base": "Codec",
+    "fedlearn.compression.stages": "Part Quantizer Role Sparsifier Stage Transform nothing_from",
+    # attacks
+    "fedlearn.attacks.base": "Attack Claim",
+    # schedules and selectors
+    "server.attempt": "NotCommitted",
+    "server.collecting": "collect",
+    "server.committing": "abandon committed_or_not",
+    "server.run": "ServerRun",
+    "server.schedules": "Schedule",
+    "server.schedules.synchronous": "Synchronous",
+    "server.selectors.base": "LearningSelector Participation Selector",
+    # devices and engines
+    "fedlearn.devices": "Fleet",
+    "fedlearn.engine.base": "Engine",
+}
+"""Module -> the names of it that stand here; type checkers read the imports above instead."""
+
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = list(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'fedlearn.extend' has no attribute {name!r}")
+    with claimed():
+        found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return found
