@@ -158,7 +158,7 @@ def _results(runs: Sequence[StoredRun]) -> Iterator[tuple[str, ...]]:
 
 def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | None]]]:
     metrics = metrics_of(runs)
-    for metric in metrics.by_interest:
+    for metric in (*metrics.by_interest, *metrics.tested):
         yield column_of(metric), [run.latest(metric.name) for run in runs]
         if metric is metrics.headline:
             yield column_of(metric, best=True), [best_value(run, metric) for run in runs]

@@ -43,7 +43,7 @@ def run_halving(plan: Plan, folder: Path, *, limit: float = 0.0, say: Callable[[
         ranked = _ranked([run for run in runs if _labels(run) in left], folder, rounds)
         if len(left) > 1:
             left = ranked[: (len(left) + 1) // 2]
-            say(f"after {rounds} rounds {len(left)} of {len(ranked)} points go on")
+            say(f"after {rounds} rounds {len(left)} of {len(ranked)} points continue")
     found = [result for run in runs if (result := Result.read(run, place_of(run, folder))) is not None]
     write_tables(found, folder)
     return found

@@ -383,7 +383,7 @@ MENDS = (
     ),
     Mend(
         "L5", "fedlearn/runs/folder.py",
-        "            return self._found_again(flat_from_file(path))", "            return flat_from_file(path)",
+        "self._found_again(BEFORE_THERE_WAS_ONE | flat_from_file(path))", "BEFORE_THERE_WAS_ONE | flat_from_file(path)",
         f"{MANY_RUNS}::test_a_study_that_was_moved_with_its_data_goes_on",
     ),
     Mend(

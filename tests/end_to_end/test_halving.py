@@ -22,7 +22,7 @@ def test_one_point_is_left_with_the_bytes_of_a_run_that_was_never_paused(tmp_pat
     plan = Plan("", (1,), BASE, RATES, validates=True)
     said = []
     results = run_halving(plan, tmp_path, say=said.append)
-    assert said == ["after 2 rounds 1 of 2 points go on"]
+    assert said == ["after 2 rounds 1 of 2 points continue"]
     good, bad = results
     assert (good.summary["rounds"], bad.summary["rounds"], bad.summary["paused"]) == (4, 2, True)
     assert "accuracy" in good.summary and "accuracy" not in bad.summary  # test rows are measured after the last round
