@@ -1,3 +1,3 @@
 """The client app: what runs on a node."""
 
-from fedlearn.plugging import moved as moved  # imports fedlearn, which finds former names of modules in here
+from fedlearn.plugins import moved as moved  # imports fedlearn, which finds former names of modules in here

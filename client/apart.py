@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from client.learners.base import LocalFit
 from client.memory import NodeMemory
-from client.visit import Visit
+from client.request import Request
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import LOCAL
-from fedlearn.words.state import State
+from fedlearn.core.state import State
 
 KEPT = "apart"  # of a node's memory: the state, and which round it is of
 
@@ -25,9 +25,9 @@ def is_apart(config: RunConfig) -> bool:
     return config.training.baseline == LOCAL
 
 
-def own_state(visit: Visit, state: State) -> State:
+def own_state(request: Request, state: State) -> State:
     """Return the state that the node goes on from and measures: the server's, or its own where nodes train apart."""
-    return visit.memory.arrays.get(KEPT, state) if is_apart(visit.config) else state
+    return request.memory.arrays.get(KEPT, state) if is_apart(request.config) else state
 
 
 def kept_apart(memory: NodeMemory, round_number: int, fit: Callable[[], LocalFit]) -> LocalFit:

@@ -9,26 +9,26 @@ from typing import Any, TypeVar
 from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 
-from client.discretion import Withheld, is_private, wait_for_a_whole_second
-from client.fits import KEPT, fits_of, why_not_stacked
+from client.examples import check_outputs_on_nodes, empty_nodes, partitions_of
 from client.handlers.training import fits_together, train
-from client.node import check_outputs_on_nodes, empty_nodes, partitions_of
-from client.visit import Visit, at_home
+from client.isolated_fits import KEPT, fits_of, why_not_stacked
+from client.owner.error_disclosure import Withheld, is_private, wait_for_a_whole_second
+from client.request import Request, at_home
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
+from fedlearn.core.node import NodeTraits, NodeTrial
+from fedlearn.core.refusals import NOT_READY
+from fedlearn.core.state import State
 from fedlearn.data.cache import checked
 from fedlearn.data.dealing import dealt_to
 from fedlearn.flower import ErrorCode
 from fedlearn.models.base import Scored
 from fedlearn.models.loaded import loaded
-from fedlearn.plugging.registry import load_reference
-from fedlearn.plugins import HANDLERS
-from fedlearn.words.node import NodeTraits, NodeTrial
-from fedlearn.words.refusals import NOT_READY
-from fedlearn.words.state import State
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import HANDLERS
 
 T = TypeVar("T")
-Handler = Callable[[Visit], Message]
+Handler = Callable[[Request], Message]
 
 
 def _client_app() -> ClientApp:
@@ -42,20 +42,20 @@ def _client_app() -> ClientApp:
 
 
 def _handled_by(message_type: str, message: Message, context: Context) -> Message:
-    return _answered(Visit.of(message, context), load_reference(HANDLERS[message_type]))
+    return _answered(Request.of(message, context), load_reference(HANDLERS[message_type]))
 
 
-def _answered(visit: Visit, handler: Handler) -> Message:
+def _answered(request: Request, handler: Handler) -> Message:
     """Return the reply of a handler; in a box, where the server sent boxes, as it then can open them."""
     try:
-        reply = handler(visit)
+        reply = handler(request)
     except Withheld as refusal:
-        if not visit.is_real:
+        if not request.is_real:
             raise
-        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(refusal)), reply_to=visit.message)
-    if visit.is_real and wire.read_ready_answer(reply)[1] == NOT_READY:
-        wait_for_a_whole_second(visit)
-    if visit.is_boxed and reply.has_content():
+        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(refusal)), reply_to=request.message)
+    if request.is_real and wire.read_ready_answer(reply)[1] == NOT_READY:
+        wait_for_a_whole_second(request)
+    if request.is_boxed and reply.has_content():
         wire.box(reply.content)
     return reply
 
@@ -69,13 +69,13 @@ def handle_many(calls: Sequence[tuple[Message, Context]]) -> Iterator[Message | 
     The nodes are trained in one computation, where that can be done (``training.stack``); all else is done for each
     message as `app` does it.
     """
-    visits = [_outcome(Visit.of, message, context) for message, context in calls]
-    fits = fits_together([visit for visit in visits if isinstance(visit, Visit)])
-    for visit in visits:
-        if isinstance(visit, Visit):
-            yield _outcome(_answered, visit, partial(train, fit=fits.get(visit)))
+    requests = [_outcome(Request.of, message, context) for message, context in calls]
+    fits = fits_together([request for request in requests if isinstance(request, Request)])
+    for request in requests:
+        if isinstance(request, Request):
+            yield _outcome(_answered, request, partial(train, fit=fits.get(request)))
         else:
-            yield visit
+            yield request
 
 
 def _outcome(function: Callable[..., T], *given: Any) -> T | BaseException:

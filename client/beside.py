@@ -15,55 +15,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from client.fits import PERSONAL, Fits, fits_of, plain_fits, tuning_fits
+from client.examples import examples_of, training_set
+from client.isolated_fits import PERSONAL, Fits, fits_of, plain_fits, tuning_fits
 from client.learners.base import LocalTask
 from client.memory import NodeMemory
-from client.node import examples_of, training_set
-from client.visit import Visit
+from client.request import Request
+from fedlearn.core.metric import ALONE, GLOBAL, TUNED
+from fedlearn.core.seeding import seed_for
+from fedlearn.core.state import State
 from fedlearn.models.loaded import first_state
-from fedlearn.words.metric import ALONE, GLOBAL, TUNED
-from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import State
 
 STATE, ROUND = "state", "round"  # of what a node keeps for its model alone, below a prefix
 PREFIX = f"{ALONE}/"
 
 
-def train_alone(visit: Visit, task: LocalTask) -> None:
+def train_alone(request: Request, task: LocalTask) -> None:
     """Let the node's model alone take the steps of a task; once a round, however often the node is asked for it."""
-    if ALONE not in visit.config.evaluation.kinds:
+    if ALONE not in request.config.evaluation.kinds:
         return
-    kept = _kept_alone(visit.memory)
+    kept = _kept_alone(request.memory)
     if int(kept.texts.get(ROUND, 0)) >= task.round_number:
         return
-    state = kept.arrays.get(STATE) or first_state(visit.config)
-    kept.arrays[STATE] = _copied(plain_fits(visit.config).fit(state, replace(task, memory=kept, parcels={})).arrays)
+    state = kept.arrays.get(STATE) or first_state(request.config)
+    kept.arrays[STATE] = _copied(plain_fits(request.config).fit(state, replace(task, memory=kept, parcels={})).arrays)
     kept.texts[ROUND] = str(task.round_number)
-    visit.memory.arrays |= {PREFIX + name: arrays for name, arrays in kept.arrays.items()}
-    visit.memory.texts |= {PREFIX + name: text for name, text in kept.texts.items()}
+    request.memory.arrays |= {PREFIX + name: arrays for name, arrays in kept.arrays.items()}
+    request.memory.texts |= {PREFIX + name: text for name, text in kept.texts.items()}
 
 
-def states_beside(visit: Visit, sent: State) -> Iterator[tuple[str, State]]:
+def states_beside(request: Request, sent: State) -> Iterator[tuple[str, State]]:
     """Yield (name, state) of what the node measures beside its own model; each holds until the next is asked for."""
-    kinds, kept = visit.config.evaluation.kinds, _kept_alone(visit.memory)
+    kinds, kept = request.config.evaluation.kinds, _kept_alone(request.memory)
     if GLOBAL in kinds:
         yield GLOBAL, sent
     if TUNED in kinds:
-        yield TUNED, _tuned(visit, sent)
+        yield TUNED, _tuned(request, sent)
     if ALONE in kinds and STATE in kept.arrays:
-        yield ALONE, plain_fits(visit.config).personal(kept.arrays[STATE], kept)
+        yield ALONE, plain_fits(request.config).personal(kept.arrays[STATE], kept)
 
 
-def _tuned(visit: Visit, sent: State) -> State:
+def _tuned(request: Request, sent: State) -> State:
     """Return what some more passes make of the model that the node uses."""
-    own, rows, config = fits_of(visit.config).personal(sent, visit.memory), examples_of(visit), visit.config
+    own, rows, config = fits_of(request.config).personal(sent, request.memory), examples_of(request), request.config
     if not len(rows):
         return own
-    layers = visit.memory.arrays.get(PERSONAL)
+    layers = request.memory.arrays.get(PERSONAL)
     memory = NodeMemory(arrays={} if layers is None else {PERSONAL: layers})
-    seed, where = seed_for(config.seed, purpose="tuning"), (visit.instruction.round_number, visit.partition_id)
+    seed, where = seed_for(config.seed, purpose="tuning"), (request.instruction.round_number, request.partition_id)
     fits: Fits = tuning_fits(config)
-    fit = fits.fit(own, LocalTask(training_set(visit), rows, seed, *where, config={}, memory=memory))
+    fit = fits.fit(own, LocalTask(training_set(request), rows, seed, *where, config={}, memory=memory))
     return fits.personal(_copied(fit.arrays), memory)
 
 

@@ -6,17 +6,17 @@ Where anchors move (``ef21``) it keeps each decoded state as the anchor of the n
 
 from __future__ import annotations
 
-from client.visit import Visit
+from client.request import Request
 from fedlearn.config import RunConfig, per_run
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import State, layout_of
 from fedlearn.models.loaded import loaded
 from fedlearn.wire.downlink import Downlink, read_anchor_name, read_anchor_payload
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import State, layout_of
 
 ANCHOR = "downlink.anchor"  # in the node's memory: what has travelled of the anchor, and the anchor's name
 
 
-def state_in(visit: Visit) -> State:
+def state_in(request: Request) -> State:
     """Return the state that a training message brings, read-only; keep the anchor that it may bring.
 
     Raises
@@ -24,23 +24,23 @@ def state_in(visit: Visit) -> State:
     Refused
         If the message brings no state, or one that does not decode, or names an anchor that the node does not have.
     """
-    downlink, number = _downlink(visit.config), visit.instruction.round_number
-    anchor = _anchor(visit, downlink) if downlink.has_anchor else None
-    state = downlink.state_in(visit.content, round_number=number, anchor=anchor)
+    downlink, number = _downlink(request.config), request.instruction.round_number
+    anchor = _anchor(request, downlink) if downlink.has_anchor else None
+    state = downlink.state_in(request.content, round_number=number, anchor=anchor)
     if downlink.moves:
         name, payload = downlink.next_anchor(state, round_number=number)
-        visit.memory.arrays[ANCHOR], visit.memory.texts[ANCHOR] = dict(payload), name
+        request.memory.arrays[ANCHOR], request.memory.texts[ANCHOR] = dict(payload), name
     return state
 
 
-def kept_anchor(visit: Visit) -> str:
+def kept_anchor(request: Request) -> str:
     """Return the name of the anchor that the node keeps; empty without one, or where the run has no anchors."""
-    return visit.memory.texts.get(ANCHOR, "") if _downlink(visit.config).has_anchor else ""
+    return request.memory.texts.get(ANCHOR, "") if _downlink(request.config).has_anchor else ""
 
 
-def _anchor(visit: Visit, downlink: Downlink) -> State:
-    name, memory = read_anchor_name(visit.content), visit.memory
-    if (payload := read_anchor_payload(visit.content)) is not None:
+def _anchor(request: Request, downlink: Downlink) -> State:
+    name, memory = read_anchor_name(request.content), request.memory
+    if (payload := read_anchor_payload(request.content)) is not None:
         anchor = downlink.anchor_of(name, payload)
         memory.arrays[ANCHOR], memory.texts[ANCHOR] = dict(payload), name
         return anchor

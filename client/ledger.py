@@ -19,23 +19,23 @@ from typing import Any
 
 import numpy as np
 
-from client.discretion import BUDGET_SPENT, Withheld
-from client.fits import learner_of
+from client.examples import training_set
+from client.isolated_fits import learner_of
 from client.learners.base import LocalTask
 from client.memory import NodeMemory
-from client.node import training_set
 from client.noised import own_noise
-from client.policy import NOT_ENOUGH
-from client.visit import Visit
+from client.owner.error_disclosure import BUDGET_SPENT, Withheld
+from client.owner.policy import NOT_ENOUGH
+from client.request import Request
 from fedlearn.config import RunConfig
 from fedlearn.config.policy import Policy
+from fedlearn.core.state import State
 from fedlearn.models import model_spec
 from fedlearn.privacy import PrivacySpent, PrivacyUnit, largest_loss
 from fedlearn.privacy.accounts.rounds import GaussianRounds
 from fedlearn.privacy.bookings import Booking
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
-from fedlearn.words.state import State
 
 LEDGER = "ledger"  # name of the lines among a memory's texts
 PUBLISHED = "published"  # name of the answers among its arrays
@@ -111,27 +111,29 @@ class NodeBudget:
         If the data are the node's own and it has no ledger, or has spent its budget before there were any.
     """
 
-    def __init__(self, visit: Visit, *, cost: float, mechanism: GaussianRounds | None = None, planned: int = 0) -> None:
-        config = visit.config
-        self._ledger = _ledger_of(visit)
+    def __init__(
+        self, request: Request, *, cost: float, mechanism: GaussianRounds | None = None, planned: int = 0
+    ) -> None:
+        config = request.config
+        self._ledger = _ledger_of(request)
         self._config, self._cost = config, 0.0 if mechanism else cost
         self._mechanism, self._planned = mechanism, planned
         self._delta = config.privacy.delta if mechanism else 0.0
-        self._is_at_home = bool(visit.context.node_config.get("ledger"))
+        self._is_at_home = bool(request.context.node_config.get("ledger"))
         self._run = run_of(config)
-        if self._is_at_home and not visit.holds_own_data:  # a record lies in one share of a run
-            self._run = f"{self._run}/{visit.partition_id}"
+        if self._is_at_home and not request.holds_own_data:  # a record lies in one share of a run
+            self._run = f"{self._run}/{request.partition_id}"
 
     @classmethod
-    def of_round(cls, visit: Visit, round_number: int) -> NodeBudget:
+    def of_round(cls, request: Request, round_number: int) -> NodeBudget:
         """Return what the node may spend, where an answer costs what the learner says for this round."""
-        config, learner = visit.config, learner_of(visit.config)
+        config, learner = request.config, learner_of(request.config)
         if config.nodes_add_noise:
             noise = own_noise(config)
-            return cls(visit, cost=0.0, mechanism=noise.mechanism, planned=noise.rounds)
+            return cls(request, cost=0.0, mechanism=noise.mechanism, planned=noise.rounds)
         if (mechanism := learner.mechanism(round_number=round_number)) is not None:
-            return cls(visit, cost=0.0, mechanism=mechanism, planned=learner.planned())
-        return cls(visit, cost=learner.cost(config.privacy.epsilon, round_number=round_number))
+            return cls(request, cost=0.0, mechanism=mechanism, planned=learner.planned())
+        return cls(request, cost=learner.cost(config.privacy.epsilon, round_number=round_number))
 
     @property
     def budget(self) -> float:
@@ -216,17 +218,19 @@ def _add(update: Callable[[bytes], None], parcel: str, arrays: Mapping[str, Any]
         update(np.ascontiguousarray(array).tobytes())
 
 
-def _ledger_of(visit: Visit) -> Ledger:
-    node_config = visit.context.node_config
+def _ledger_of(request: Request) -> Ledger:
+    node_config = request.context.node_config
     folder = node_config.get("ledger")
     if folder:
         policy = Policy.of_node(node_config)
-        if len(training_set(visit)) < policy.least_records:
+        if len(training_set(request)) < policy.least_records:
             raise Withheld(NOT_ENOUGH)  # of the whole table: with a share, which a server sets, it could count them
         file = LedgerFile(Path(str(folder)), str(node_config.get("data-name", "")))
         return Ledger(file, most=policy.largest_epsilon, most_questions=policy.most_questions, delta=policy.delta)
-    if visit.holds_own_data:
+    if request.holds_own_data:
         raise Withheld(NO_LEDGER)
-    if BEFORE_LEDGERS in visit.memory.texts:
+    if BEFORE_LEDGERS in request.memory.texts:
         raise Withheld(BUDGET_SPENT)
-    return Ledger(InMemory(visit.memory, is_latest=visit.config.nodes_add_noise), delta=visit.config.privacy.delta)
+    return Ledger(
+        InMemory(request.memory, is_latest=request.config.nodes_add_noise), delta=request.config.privacy.delta
+    )

@@ -1,7 +1,7 @@
 """What one node keeps from message to message, in Flower's ``Context.state``: its memory and its status.
 
 In a simulation both stay there: the engine keeps the state of its nodes, and the checkpoint of the run holds it. On a
-network the memory lies in a file of the node (`client.memory_file`).
+network the memory lies in a file of the node (`client.owner.memory_file`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 
 from fedlearn import flower, wire
+from fedlearn.core.state import State
 from fedlearn.flower import Record
-from fedlearn.words.state import State
 
 STATUS = "node"  # name of the record of the status in a context's state
 TEXTS = "memory"  # name of the record of texts in a context's state

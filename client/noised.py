@@ -11,14 +11,14 @@ import numpy as np
 
 from client.learners.base import LocalFit, LocalTask
 from fedlearn.config import RunConfig, per_run
+from fedlearn.core.metric import EPSILON
+from fedlearn.core.seeding import seed_for
+from fedlearn.core.state import Array, State, difference, layout_of
 from fedlearn.privacy.clipping import clipped
 from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
-from fedlearn.words.metric import EPSILON
-from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import Array, State, difference, layout_of
 
 if TYPE_CHECKING:
-    from fedlearn.privacy.own_noise import OwnNoise
+    from fedlearn.privacy.local_dp import OwnNoise
 
 SHARED = "sums"  # the name of the one array of an answer whose noise is distributed
 
@@ -26,7 +26,7 @@ SHARED = "sums"  # the name of the one array of an answer whose noise is distrib
 @per_run
 def own_noise(config: RunConfig) -> OwnNoise:
     """Return the noise that a node of this run adds to its change."""
-    from fedlearn.privacy.own_noise import OwnNoise
+    from fedlearn.privacy.local_dp import OwnNoise
 
     return OwnNoise.of(config)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from client.fits import fits_of
+from client.isolated_fits import fits_of
 from client.learners.base import LocalTask
 from fedlearn.config import from_flower
+from fedlearn.core.seeding import rng_for
+from fedlearn.core.state import State
 from fedlearn.models.loaded import dataset_of
-from fedlearn.words.seeding import rng_for
-from fedlearn.words.state import State
 
 
 def fit_root(settings: Mapping[str, Any], state: State, round_number: int, count: int) -> State:

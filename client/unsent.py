@@ -9,29 +9,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.visit import Visit
+from client.request import Request
 from fedlearn import wire
 from fedlearn.config import RunConfig, per_run
+from fedlearn.core.errors import Refused
+from fedlearn.core.node import LACKS
+from fedlearn.core.state import State, digest_of
 from fedlearn.models.loaded import loaded
-from fedlearn.words.errors import Refused
-from fedlearn.words.node import LACKS
-from fedlearn.words.state import State, digest_of
 
 UNSENT = "model.unsent"  # in the node's memory: the arrays, and their SHA-256
 
 
-def why_not(visit: Visit) -> str:
+def why_not(request: Request) -> str:
     """Return that the node lacks the arrays that a ready query names; empty if it has them."""
-    wanted = wire.wanted_unsent(visit.content)
-    return LACKS if wanted and wanted not in (_own(visit.config), visit.memory.texts.get(UNSENT)) else ""
+    wanted = wire.wanted_unsent(request.content)
+    return LACKS if wanted and wanted not in (_own(request.config), request.memory.texts.get(UNSENT)) else ""
 
 
-def unsent_digest(visit: Visit) -> str:
+def unsent_digest(request: Request) -> str:
     """Return the SHA-256 of the unsent arrays that the model computes with."""
-    return visit.memory.texts.get(UNSENT) or _own(visit.config)
+    return request.memory.texts.get(UNSENT) or _own(request.config)
 
 
-def keep(visit: Visit) -> None:
+def keep(request: Request) -> None:
     """Keep the arrays that a server has sent.
 
     Raises
@@ -39,18 +39,18 @@ def keep(visit: Visit) -> None:
     Refused
         If their SHA-256 is not the one that the message names, or they do not fit the model.
     """
-    arrays, wanted = wire.read_state(visit.content), wire.wanted_unsent(visit.content)
+    arrays, wanted = wire.read_state(request.content), wire.wanted_unsent(request.content)
     if digest_of(arrays) != wanted:
         raise Refused("wrong-checksum", f"the unsent arrays have another SHA-256 than {wanted[:40]}")
-    _take(visit.config, arrays)
-    visit.memory.arrays[UNSENT], visit.memory.texts[UNSENT] = arrays, wanted
-    visit.keep_memory()
+    _take(request.config, arrays)
+    request.memory.arrays[UNSENT], request.memory.texts[UNSENT] = arrays, wanted
+    request.keep_memory()
 
 
-def use(visit: Visit) -> None:
+def use(request: Request) -> None:
     """Let the model compute with the arrays that a server has sent, if it has sent any."""
-    if arrays := visit.memory.arrays.get(UNSENT):
-        _take(visit.config, arrays)
+    if arrays := request.memory.arrays.get(UNSENT):
+        _take(request.config, arrays)
 
 
 def _take(config: RunConfig, arrays: State) -> None:

@@ -5,8 +5,9 @@ all nodes but one would read the update of that one from the sum (model inconsis
 arXiv:2111.07380). The digest of the whole question is in the masks that two nodes share, so that masks of different
 questions never cancel, and in what each node signs.
 
-A second sum of one question, over other nodes, may tell what a single node has added (`client.sets`). Two questions
-are one for this purpose if the same numbers answer both: names, round and seed count only where a node draws by them.
+A second sum of one question, over other nodes, may tell what a single node has added (`client.owner.signed_sets`). Two
+questions are one for this purpose if the same numbers answer both: names, round and seed count only where a node draws
+by them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any
 
 from flwr.app import ArrayRecord
 
+from client.request import Request
 from client.unsent import unsent_digest
-from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.config import to_flower
-from fedlearn.words.state import State, digest_of
+from fedlearn.core.state import State, digest_of
 
 OF_A_FIT = ("model.", "training.", "data.", "client.")  # the settings that a fit depends on
 OF_THE_ENGINE = ("engine.", "training.stack")  # each node has its own
@@ -59,12 +60,12 @@ class WholeQuestion:
     round_number: int
 
     @classmethod
-    def of(cls, visit: Visit, state: State) -> WholeQuestion:
+    def of(cls, request: Request, state: State) -> WholeQuestion:
         """Return what a training message asks, of which the node has decoded a state."""
-        asked, settings = _of_the_run(visit.context.run_config), _of_the_run(to_flower(visit.config))
-        seed, round_number = visit.config.seed, visit.instruction.round_number
-        records = dict(_texts_of(visit))
-        return cls(digest_of(state), unsent_digest(visit), records, asked, settings, seed, round_number)
+        asked, settings = _of_the_run(request.context.run_config), _of_the_run(to_flower(request.config))
+        seed, round_number = request.config.seed, request.instruction.round_number
+        records = dict(_texts_of(request))
+        return cls(digest_of(state), unsent_digest(request), records, asked, settings, seed, round_number)
 
     @property
     def digest(self) -> bytes:
@@ -89,9 +90,9 @@ def _of_the_run(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in settings.items() if not name.startswith(OF_THE_ENGINE)}
 
 
-def _texts_of(visit: Visit) -> Iterator[tuple[str, str]]:
+def _texts_of(request: Request) -> Iterator[tuple[str, str]]:
     """Yield the records of a message but its state, and those that are about one node, each as a text."""
-    content = visit.content
+    content = request.content
     state = wire.state_key(content)
     for key, record in flower.entries_of(content).items():
         if isinstance(record, ArrayRecord) and key not in (state, wire.ANCHOR):

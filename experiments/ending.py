@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fedlearn.words.errors import FedlearnError
-from fedlearn.words.stopping import interrupted_code
+from fedlearn.core.errors import FedlearnError
+from fedlearn.core.stopping import interrupted_code
 
 
 @contextmanager

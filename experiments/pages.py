@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copyfile
 
+from fedlearn.core.errors import UsageError
 from fedlearn.report.stored import StoredRun
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.names import SUMMARY
-from fedlearn.words.errors import UsageError
 
 FIGURES = "figures"  # beside the page
 

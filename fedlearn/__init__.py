@@ -12,8 +12,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from fedlearn.plugging.moved import MOVED_MODULES
-from fedlearn.plugging.own_packages import BELOW_FEDLEARN
+from fedlearn.plugins.moved import MOVED_MODULES
+from fedlearn.plugins.own_packages import BELOW_FEDLEARN
 
 if TYPE_CHECKING:
     from fedlearn.api import Run, by_hand, compare, load, partitions, run, session

@@ -8,7 +8,7 @@ import sys
 from threading import Timer, main_thread
 from typing import TYPE_CHECKING
 
-from fedlearn.words.stopping import begin, catch_signals, interrupted_code
+from fedlearn.core.stopping import begin, catch_signals, interrupted_code
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
 
         if (sys.argv[1:] if arguments is None else arguments)[:1] in (["simulate"], ["sweep"]):
             from fedlearn.engine.embedded.forkserver import begin_early
-            from fedlearn.engine.later import put_off
+            from fedlearn.engine.lazy_imports import put_off
 
             put_off()
             os.environ.update(ONE_THREAD)

@@ -39,9 +39,9 @@ from fedlearn.commands.submit import submit
 from fedlearn.commands.sweep import EXAMPLES as SWEEPS
 from fedlearn.commands.sweep import sweep
 from fedlearn.commands.verify import verify
+from fedlearn.core.errors import FedlearnError, RunFailed, printable, said
+from fedlearn.core.stopping import interrupted_code
 from fedlearn.engine.processes import say_warnings
-from fedlearn.words.errors import FedlearnError, RunFailed, printable, said
-from fedlearn.words.stopping import interrupted_code
 
 TYPER_INTERRUPTED = 130  # what typer returns for a stop outside of our own handlers
 LONGEST_LINE = 2000  # letters of an error

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fedlearn.plugging.own_packages import claimed
+from fedlearn.plugins.own_packages import claimed
 
 if TYPE_CHECKING:
     from client.learners.base import Learner, LocalFit, LocalTask
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from client.learners.sgd import NOT_ZERO, SGD
     from client.learners.stack import Progress
     from client.memory import NodeMemory
+    from fedlearn.aggregation import STATE, Accumulator, FoldStep, ParcelPlan, StepSpec
     from fedlearn.attacks.base import Attack, Claim
     from fedlearn.compression.alike import LIKE_STATE
     from fedlearn.compression.base import Codec
@@ -27,23 +28,22 @@ if TYPE_CHECKING:
     from fedlearn.config import RunConfig, flat_from_file
     from fedlearn.config.fields import NonNegative, Positive
     from fedlearn.config.tables.data import DataSettings
+    from fedlearn.core.cohort import At, Fate, Member, NodeReport
+    from fedlearn.core.errors import Refused, SettingError, UsageError
+    from fedlearn.core.metric import ACCURACY, LOSS, TRAIN_LOSS, Combine, Metric
+    from fedlearn.core.metrics import Metrics
+    from fedlearn.core.seeding import rng_for
+    from fedlearn.core.spread import Spread
+    from fedlearn.core.state import Array, ArraySpec, Entries, Sends, State, UpdateKind, layout_of, takes_steps
     from fedlearn.data import Dataset, DataSpec, Examples, from_arrays
     from fedlearn.devices import Fleet
     from fedlearn.engine.base import Engine
-    from fedlearn.folding import STATE, Accumulator, FoldStep, ParcelPlan, StepSpec
     from fedlearn.models import NOTHING, Evaluation, Model, ModelSpec, torch_module
     from fedlearn.models.axes import named_logits
-    from fedlearn.models.gradients import owned
     from fedlearn.models.objectives import Classification, Labels, NextToken, Objective, Regression
-    from fedlearn.models.parts import last_layer
-    from fedlearn.models.torch_model import TorchModel
-    from fedlearn.words.cohort import At, Fate, Member, NodeReport
-    from fedlearn.words.errors import Refused, SettingError, UsageError
-    from fedlearn.words.metric import ACCURACY, LOSS, TRAIN_LOSS, Combine, Metric
-    from fedlearn.words.metrics import Metrics
-    from fedlearn.words.seeding import rng_for
-    from fedlearn.words.spread import Spread
-    from fedlearn.words.state import Array, ArraySpec, Entries, Sends, State, UpdateKind, layout_of, takes_steps
+    from fedlearn.models.torch.gradients import owned
+    from fedlearn.models.torch.parts import last_layer
+    from fedlearn.models.torch.torch_model import TorchModel
     from server.attempt import NotCommitted
     from server.collecting import collect
     from server.committing import abandon, committed_or_not
@@ -60,22 +60,22 @@ _NAMES = {
     # what all meet: arrays, rounds, seeds, errors, settings
     "fedlearn.config": "RunConfig flat_from_file",
     "fedlearn.config.fields": "NonNegative Positive",
-    "fedlearn.words.cohort": "At Fate Member NodeReport",
-    "fedlearn.words.errors": "Refused SettingError UsageError",
-    "fedlearn.words.seeding": "rng_for",
-    "fedlearn.words.state": "Array ArraySpec Entries Sends State UpdateKind layout_of takes_steps",
+    "fedlearn.core.cohort": "At Fate Member NodeReport",
+    "fedlearn.core.errors": "Refused SettingError UsageError",
+    "fedlearn.core.seeding": "rng_for",
+    "fedlearn.core.state": "Array ArraySpec Entries Sends State UpdateKind layout_of takes_steps",
     # data, models, losses and metrics
     "fedlearn.config.tables.data": "DataSettings",
     "fedlearn.data": "DataSpec Dataset Examples from_arrays",
     "fedlearn.models": "NOTHING Evaluation Model ModelSpec torch_module",
     "fedlearn.models.axes": "named_logits",
-    "fedlearn.models.gradients": "owned",
+    "fedlearn.models.torch.gradients": "owned",
     "fedlearn.models.objectives": "Classification Labels NextToken Objective Regression",
-    "fedlearn.models.parts": "last_layer",
-    "fedlearn.models.torch_model": "TorchModel",
-    "fedlearn.words.metric": "ACCURACY LOSS TRAIN_LOSS Combine Metric",
-    "fedlearn.words.metrics": "Metrics",
-    "fedlearn.words.spread": "Spread",
+    "fedlearn.models.torch.parts": "last_layer",
+    "fedlearn.models.torch.torch_model": "TorchModel",
+    "fedlearn.core.metric": "ACCURACY LOSS TRAIN_LOSS Combine Metric",
+    "fedlearn.core.metrics": "Metrics",
+    "fedlearn.core.spread": "Spread",
     # learners
     "client.learners.base": "Learner LocalFit LocalTask",
     "client.learners.lightning": "Lightning",
@@ -89,7 +89,7 @@ _NAMES = {
     "strategies.masked_mean": "Float64 MaskedSum",
     "strategies.robust.base": "Combination",
     # fold steps and parcels
-    "fedlearn.folding": "STATE Accumulator FoldStep ParcelPlan StepSpec",
+    "fedlearn.aggregation": "STATE Accumulator FoldStep ParcelPlan StepSpec",
     # codecs
     "fedlearn.compression.alike": "LIKE_STATE",
     "fedlearn.compression.base": "Codec",

@@ -1,3 +1,3 @@
 """The server app: one file for each phase of a round."""
 
-from fedlearn.plugging import moved as moved  # imports fedlearn, which finds former names of modules in here
+from fedlearn.plugins import moved as moved  # imports fedlearn, which finds former names of modules in here

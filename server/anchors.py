@@ -16,12 +16,12 @@ from fedlearn import wire
 from fedlearn.compression import Anchor, Payload, anchor_codec, load_anchor, load_downlink
 from fedlearn.compression.anchor import corrected, correction, name_of
 from fedlearn.config import RunConfig
+from fedlearn.core.cohort import At, Member
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.metric import ANCHORS_SENT, DOWNLINK_ERROR, Measured, Metric
+from fedlearn.core.seeding import anchor_seed, downlink_seed, rng_for
+from fedlearn.core.state import Array, State, layout_of
 from fedlearn.wire.downlink import Downlink, anchor_size, name_anchor
-from fedlearn.words.cohort import At, Member
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.metric import ANCHORS_SENT, DOWNLINK_ERROR, Measured, Metric
-from fedlearn.words.seeding import anchor_seed, downlink_seed, rng_for
-from fedlearn.words.state import Array, State, layout_of
 
 NORMAL = 1 << 14  # entries of the vector by which the error of corrections is estimated
 HEARD = "heard"  # of the arrays of a schedule in the checkpoint

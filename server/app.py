@@ -14,37 +14,32 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.config.fields import seconds_in
+from fedlearn.core.errors import RunFailed, SettingError
+from fedlearn.core.node import NodeTrial
+from fedlearn.core.stopping import Stopped, shielded
 from fedlearn.data.cache import checked
 from fedlearn.models.loaded import initial_state, trial, with_found_data
-from fedlearn.plugging.registry import call_plugin
-from fedlearn.plugins import CLIENT_TRIAL
+from fedlearn.plugins.registry import call_plugin
+from fedlearn.plugins.tables import CLIENT_TRIAL
 from fedlearn.runs.arithmetic import changes_since, refuse
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.checksums import write_checksums
 from fedlearn.runs.code_identity import checked_code, said_of_accepted
-from fedlearn.runs.dealt import write_dealt
 from fedlearn.runs.folder import RunFolder, new_folder
+from fedlearn.runs.label_counts import write_dealt
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import MANIFEST
 from fedlearn.runs.settings import kept_settings
 from fedlearn.runs.stop_requests import stoppable
-from fedlearn.words.errors import RunFailed, SettingError
-from fedlearn.words.node import NodeTrial
-from fedlearn.words.stopping import Stopped, shielded
 from server.anchors import expected, rest_of_anchors
 from server.attackers import check_attack_parcels
 from server.completed import Completed
-from server.draws import Draws
-from server.exchange import Exchange
-from server.fitting import check_devices, check_parcels
+from server.exchange.exchange import Exchange
 from server.node_privacy import NodePrivacy, check_arrays, rest_of_noise
-from server.planned import Plan, planned
-from server.printing_log import PrintingLog
-from server.run import ServerRun
-from server.schedules import Schedule, rest_of
-from server.secure import secure_notice
-from server.selectors import Selector, load_selector, remember
-from server.summary import (
+from server.planning.compatibility import check_devices, check_parcels
+from server.planning.plan import Plan, planned
+from server.results.printing_log import PrintingLog
+from server.results.summary import (
     learning_rate,
     noise_notice,
     parameters,
@@ -53,6 +48,11 @@ from server.summary import (
     write_counted,
     write_summary,
 )
+from server.run import ServerRun
+from server.schedules import Schedule, rest_of
+from server.secure import secure_notice
+from server.selectors import Selector, load_selector, remember
+from server.strategy_rng import Draws
 from server.tested import tested
 from strategies import RoundStrategy, load_strategy
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from fedlearn.attacks import attack_of, attackers_of
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError
+from fedlearn.core.metric import Metric
 from fedlearn.models.loaded import Traits
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metric import Metric
 
 BACKDOOR = Metric(
     "backdoor_success",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from flwr.app import Message
 
-from fedlearn.folding.fold import Sums, merge
-from fedlearn.words.cohort import Fate, Member, NodeReport, raised_alike
+from fedlearn.aggregation.fold import Sums, merge
+from fedlearn.core.cohort import Fate, Member, NodeReport, raised_alike
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.folding import STATE
-from fedlearn.folding.fold import Fold
-from fedlearn.folding.plan import Verdict
-from fedlearn.words.cohort import At, Fate, Member
-from fedlearn.words.errors import SettingError, UsageError
-from fedlearn.words.metric import Measured
-from fedlearn.words.state import Array, Entries, Layout, State, layout_of
+from fedlearn.aggregation import STATE
+from fedlearn.aggregation.fold import Fold
+from fedlearn.aggregation.plan import Verdict
+from fedlearn.core.cohort import At, Fate, Member
+from fedlearn.core.errors import SettingError, UsageError
+from fedlearn.core.metric import Measured
+from fedlearn.core.state import Array, Entries, Layout, State, layout_of
 from server.attempt import Collected, Configuration, Reporting, Selection
 from server.committing import committed_or_not
 from server.confusions import Confusions

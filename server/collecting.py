@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedlearn.words.cohort import At
+from fedlearn.core.cohort import At
 from server.attempt import Collected, NotCommitted
 from server.phases import summing
 from server.phases.configuration import configure

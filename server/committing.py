@@ -9,15 +9,15 @@ from typing import cast
 
 import numpy as np
 
-from fedlearn.folding import STATE
+from fedlearn.aggregation import STATE
+from fedlearn.core.cohort import At, Fate, NodeReport, Typical
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.metric import TRAIN_LOSS, Measured, virtual_time
+from fedlearn.core.state import Array, Sends, State, kept_in_bounds
 from fedlearn.models.loaded import auxiliary_of
 from fedlearn.runs.history import RoundRecord
-from fedlearn.words.cohort import At, Fate, NodeReport, Typical
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
-from fedlearn.words.state import Array, Sends, State, kept_in_bounds
 from server.attempt import RUN_AGAIN, Collected, NotCommitted, Reporting
-from server.limits import FEWEST, measured, too_far, typical_after
+from server.gate.limits import FEWEST, measured, too_far, typical_after
 from server.phases.apart import apart_metrics, evaluated_apart, is_apart, reported_in
 from server.phases.asked import forget_asked
 from server.phases.evaluation import evaluate, is_due

@@ -14,12 +14,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedlearn.core.state import Array
 from fedlearn.privacy.clipping import SLACK
 from fedlearn.privacy.factorization import CorrelatedNoise
 from fedlearn.privacy.factorization.banded import Banded
 from fedlearn.privacy.nodes import NodePlan
 from fedlearn.privacy.noise import Noise
-from fedlearn.words.state import Array
 from strategies.masked_mean import Float64
 
 MATRIX, ROWS, DONE = "privacy/correlation", "privacy/rows", "privacy/rounds"  # names of arrays in the checkpoint

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fedlearn.compression import Anchor, Codec, load_anchor, load_downlink
 from fedlearn.compression.anchor import MOVING, NAME
 from fedlearn.config import RunConfig
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import UpdateKind
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import UpdateKind
 from server.anchors import energy_lost
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from fedlearn.aggregation.steps import steps_of
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import NONE
 from fedlearn.config.schema import DP_SGD
-from fedlearn.folding.steps import steps_of
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import UpdateKind
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import UpdateKind
 from server.secure import AVERAGE
 from server.selectors import POISSON, SELECTORS
 from strategies.base import RoundStrategy

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedlearn.config import RunConfig
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
 from strategies.base import RoundStrategy
 
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 from flwr.app import Message, RecordDict
 
 from fedlearn import wire
-from fedlearn.folding import FoldPlan, Verdict
-from fedlearn.folding.modular import MASKED, sum_name
+from fedlearn.aggregation import FoldPlan, Verdict
+from fedlearn.aggregation.modular import MASKED, sum_name
+from fedlearn.core.cohort import Member
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Entries, Update
 from fedlearn.secure.packed import unpacked
-from fedlearn.words.cohort import Member
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Entries, Update
-from server.gate import ReportGate
+from server.gate.gate import ReportGate
 
 
 class MaskedGate(ReportGate):

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fedlearn import wire
+from fedlearn.aggregation.offers import NodeIds
+from fedlearn.core.cohort import At
 from fedlearn.flower.network import partition_of_key
-from fedlearn.folding.offers import NodeIds
 from fedlearn.runs.log import EventLog
-from fedlearn.words.cohort import At
-from server.exchange import Exchange, Pending
+from server.exchange.exchange import Exchange, Pending
 from server.unsent import Unsent
 
 BEFORE = At(0, 0)  # the first round

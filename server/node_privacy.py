@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.aggregation.plan import STATE, ParcelPlan
 from fedlearn.config import RunConfig
-from fedlearn.folding.plan import STATE, ParcelPlan
+from fedlearn.core.errors import SettingError
+from fedlearn.core.metric import EPSILON, Measured, Metric
+from fedlearn.core.state import Array, State, layout_of
 from fedlearn.privacy.adaptive_clip import WITHIN
 from fedlearn.privacy.clipping import SLACK
 from fedlearn.privacy.mechanisms import gaussian
 from fedlearn.privacy.noise import Noise
 from fedlearn.wire import CLIP
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metric import EPSILON, Measured, Metric
-from fedlearn.words.state import Array, State, layout_of
 from server.round_clip import ASKED, RoundClip
 from strategies.base import RoundStrategy
 from strategies.masked_mean import Float64, MaskedSum

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedlearn.aggregation.plan import ParcelPlan
 from fedlearn.config import RunConfig
-from fedlearn.folding.plan import ParcelPlan
+from fedlearn.core.state import Array, ArraySpec
 from fedlearn.privacy.adaptive_clip import WITHIN, AdaptiveClip
-from fedlearn.words.state import Array, ArraySpec
 from server.secure import AVERAGE
 from strategies.masked_mean import Float64, MaskedSum
 

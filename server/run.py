@@ -9,27 +9,27 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.core.clock import Clock
+from fedlearn.core.cohort import Member
+from fedlearn.core.metric import Measured, of_validation
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.spread import Spread
+from fedlearn.core.state import State, UpdateKind
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import NODES
 from fedlearn.runs.nodes import NodeTable
 from fedlearn.runs.usage import ProcessorTime
-from fedlearn.words.clock import Clock
-from fedlearn.words.cohort import Member
-from fedlearn.words.metric import Measured, of_validation
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.spread import Spread
-from fedlearn.words.state import State, UpdateKind
 from server.anchors import Anchors
 from server.confusions import Confusions
-from server.draws import Draws
-from server.exchange import Exchange
-from server.late import LateAnswers, LateReports
+from server.early_stopping import Stopping, stops_by
+from server.exchange.exchange import Exchange
+from server.exchange.late_reports import LateAnswers, LateReports
+from server.exchange.notices import Notices
 from server.node_directory import NodeDirectory
 from server.node_privacy import NodePrivacy
-from server.notices import Notices
 from server.selectors import Selector, load_selector
-from server.stopping import Stopping, stops_by
+from server.strategy_rng import Draws
 from server.unsent import Unsent
 from strategies import RoundStrategy
 

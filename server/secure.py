@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fedlearn.aggregation.steps import steps_of
 from fedlearn.config import RunConfig
-from fedlearn.folding.steps import steps_of
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import SettingError
+from fedlearn.core.metric import Combine
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.state import UpdateKind
 from fedlearn.models.loaded import Traits
 from fedlearn.runs.log import EventTail
 from fedlearn.secure.groups import coverage, groups_of, level_within, standing
 from fedlearn.secure.level import Chosen, chosen
 from fedlearn.secure.summands import dropping
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metric import Combine
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.state import UpdateKind
 from server.grouped import check_groups, senders_of, takes_group_means
 from strategies.base import RoundStrategy
 from strategies.fedavg import SPATIAL

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError
+from fedlearn.core.metrics import Metrics
 from fedlearn.models import model_spec
 from fedlearn.runs.log import EventTail
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import Metrics
 
 if TYPE_CHECKING:
     from fedlearn.privacy import PrivacySpent
@@ -65,7 +65,7 @@ def neighbors_of(loss: PrivacySpent) -> str:
 def assumed(config: RunConfig) -> dict[str, Any]:
     """Return what else an epsilon of this run holds by: delta, and the sampling in words; nothing of pure epsilon."""
     if config.nodes_add_noise:
-        from fedlearn.privacy.own_noise import OwnNoise
+        from fedlearn.privacy.local_dp import OwnNoise
 
         return {"delta": config.privacy.delta, "sampling": OwnNoise.of(config).guarantee.sampling}
     if not config.protects_records:
@@ -77,7 +77,7 @@ def assumed(config: RunConfig) -> dict[str, Any]:
 
 def noise_of_nodes(config: RunConfig) -> dict[str, Any]:
     """Return the noise of nodes that add it themselves, and in words what it protects, and against whom."""
-    from fedlearn.privacy.own_noise import OwnNoise
+    from fedlearn.privacy.local_dp import OwnNoise
 
     noise = OwnNoise.of(config)
     whom = "everybody who sees what it sends, the server among them"
@@ -100,7 +100,7 @@ def check_records(config: RunConfig) -> None:
     The same of noise that nodes add to protect themselves whole.
     """
     if config.nodes_add_noise:
-        from fedlearn.privacy.own_noise import OwnNoise
+        from fedlearn.privacy.local_dp import OwnNoise
 
         OwnNoise.of(config).check()
     if config.privacy.protects != "records":

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fedlearn.core.metric import Measured
+from fedlearn.core.state import State
 from fedlearn.models import Evaluation
 from fedlearn.runs.names import BEST
 from fedlearn.runs.state_files import unpack_state
-from fedlearn.words.metric import Measured
-from fedlearn.words.state import State
 from server.phases.answers import finite
 from server.phases.apart import ON_TEST_ROWS_ONCE, all_nodes, evaluated_apart, is_apart
 from server.phases.evaluation import on_test_set

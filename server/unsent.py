@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from flwr.app import Message
 
 from fedlearn import wire
-from fedlearn.words.cohort import At
-from fedlearn.words.node import LACKS
-from fedlearn.words.state import State, digest_of
-from server.exchange import Exchange, Pending
+from fedlearn.core.cohort import At
+from fedlearn.core.node import LACKS
+from fedlearn.core.state import State, digest_of
+from server.exchange.exchange import Exchange, Pending
 
 
 class Unsent:

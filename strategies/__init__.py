@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedlearn import plugins
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import Registry, call_plugin
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
+from fedlearn.plugins import tables
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import Registry, call_plugin
 from strategies.base import RoundStrategy
 
 STRATEGIES = Registry(
     "strategy.name",
-    plugins.STRATEGIES,
+    tables.STRATEGIES,
     asks=("__call__",),
 )
 NOT_OPTIONS = ("uniform", "codec", "sends")  # parameters of a strategy that other settings decide

@@ -9,7 +9,7 @@
 | ``state`` | whatever has ``state_dict`` and ``load_state_dict``, as JSON | a privacy accountant |
 
 Strategies that it wraps are looked through in the same way. Random generators are not stored: they begin each round
-where the seed puts them (`server.draws`).
+where the seed puts them (`server.strategy_rng`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import wire
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 NUMBERS = (bool, int, float)
 NUMPYS = (np.ndarray, np.number, np.bool_)

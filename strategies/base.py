@@ -20,19 +20,19 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
+from fedlearn.aggregation.fold import ParcelFold
+from fedlearn.aggregation.plan import STATE, Accumulator, ParcelPlan, StepSpec
 from fedlearn.compression import Codec, parcel_codec
 from fedlearn.compression.alike import LIKE_STATE, decode_alike
 from fedlearn.compression.identity import Identity
 from fedlearn.config.tables.reports import CompressionSettings
+from fedlearn.core.cohort import At, Member, NodeReport
+from fedlearn.core.errors import Refused
+from fedlearn.core.metric import Metric
+from fedlearn.core.seeding import parcel_seed
+from fedlearn.core.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
 from fedlearn.flower import Record, aggregate_metricrecords
-from fedlearn.folding.fold import ParcelFold
-from fedlearn.folding.plan import STATE, Accumulator, ParcelPlan, StepSpec
 from fedlearn.privacy.noise import Noise, secure_noise
-from fedlearn.words.cohort import At, Member, NodeReport
-from fedlearn.words.errors import Refused
-from fedlearn.words.metric import Metric
-from fedlearn.words.seeding import parcel_seed
-from fedlearn.words.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
 
 FIRST = At(1, 1)
 AVERAGES = frozenset({UpdateKind.DENSE, UpdateKind.MASKED})

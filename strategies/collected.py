@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from fedlearn.words.state import Array, Entries, Layout, Update
+from fedlearn.core.state import Array, Entries, Layout, Update
 
 
 class Collected:

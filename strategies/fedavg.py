@@ -14,8 +14,8 @@ from pydantic import Field
 
 from fedlearn.config.fields import Positive
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import Array, Sends, UpdateKind, changed_by, difference, takes_steps
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import Array, Sends, UpdateKind, changed_by, difference, takes_steps
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.masked_mean import Float64, MaskedSum
 from strategies.spatial import spatial_factor

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.words.state import Array, Layout, Positions, State, Update
+from fedlearn.core.state import Array, Layout, Positions, State, Update
 from strategies.whole_numbers import as_before
 
 Float64 = NDArray[np.float64]
@@ -38,7 +38,7 @@ class MaskedSum:
     ``weights[name]`` is the sum of their weights: shape (size,), or (1,) as long as every node sent every entry.
     ``reports`` is the number of updates that went in, and the sum of their weights, whatever they sent: shape (2,).
 
-    >>> from fedlearn.words.state import ArraySpec, Entries
+    >>> from fedlearn.core.state import ArraySpec, Entries
     >>> layout = {"w": ArraySpec((2,), "float64")}
     >>> total = MaskedSum.empty(layout)
     >>> total.add([(1, {"w": Entries(np.array([1.0, 2.0]))}), (3, {"w": Entries(np.array([5.0]), np.array([0]))})])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.words.state import Array, Sends, State
+from fedlearn.core.state import Array, Sends, State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 from strategies.robust.base import Attackers, by_columns, check_attackers

@@ -20,12 +20,12 @@ from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import load_plugin
-from fedlearn.plugging.tracebacks import shortened
-from fedlearn.words.cohort import Fate, NodeReport
-from fedlearn.words.errors import FedlearnError, RunFailed, SettingError, said
-from fedlearn.words.state import Array, Sends, State, Update, UpdateKind, changed_by
+from fedlearn.core.cohort import Fate, NodeReport
+from fedlearn.core.errors import FedlearnError, RunFailed, SettingError, said
+from fedlearn.core.state import Array, Sends, State, Update, UpdateKind, changed_by
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import load_plugin
+from fedlearn.plugins.tracebacks import shortened
 from strategies.attributes import Attributes
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 from strategies.masked_mean import Float64, MaskedSum
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 EXACT = 2.0**53  # beyond it float64 has no place for every whole number
 ROUNDING = 64 * np.finfo(np.float64).eps  # relative error of a mean of equal numbers, over many nodes

@@ -27,7 +27,7 @@ from fedlearn.algorithms.conformance.subjects import subject_of
 from fedlearn.commands.check import walked
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.models.presets import settings_from
-from fedlearn.plugins import STRATEGIES
+from fedlearn.plugins.tables import STRATEGIES
 from tests.oracles.algorithms.federation import Images, NormedImages
 from tests.oracles.algorithms.runs import (
     BYTES,

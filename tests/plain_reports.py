@@ -8,7 +8,7 @@ from types import MappingProxyType
 from flwr.app import Message, RecordDict
 
 from fedlearn import flower, wire
-from fedlearn.words.state import State
+from fedlearn.core.state import State
 
 
 def dense_report(

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ("fedlearn", "server", "client", "strategies")
 PACKAGES = (*LIBRARY, "experiments")
 LONG = 300  # lines of a file
-PLUGINS = "fedlearn.plugins"  # the one page of tables that may name what lies above it
+PLUGINS = "fedlearn.plugins.tables"  # the one page of tables that may name what lies above it
 
 Graph = Mapping[str, frozenset[str]]
 

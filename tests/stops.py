@@ -25,8 +25,8 @@ import psutil
 import typer
 
 from fedlearn.__main__ import main as command
+from fedlearn.core.errors import UsageError
 from fedlearn.runs.stop_requests import ask_to_stop
-from fedlearn.words.errors import UsageError
 from tests.waiting import wait_until
 
 RUN = ["simulate", "--dataset", "digits", "--model", "linear", "--clients", "6", "--rounds", "60", "--quiet"]
@@ -177,9 +177,9 @@ def _summary(folder: Path) -> dict[str, object]:
 def prepared() -> None:
     """Import what every run needs."""
     import fedlearn.cli
-    import fedlearn.commands.once
+    import fedlearn.commands.run_once
     import fedlearn.engine.inline
-    import fedlearn.models.torch_model  # noqa: F401
+    import fedlearn.models.torch.torch_model  # noqa: F401
 
 
 if __name__ == "__main__":

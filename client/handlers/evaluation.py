@@ -8,20 +8,20 @@ from flwr.app import Message
 
 from client.apart import own_state
 from client.beside import states_beside
-from client.discretion import Withheld, is_private
-from client.fits import fits_of
-from client.guards import guarded
-from client.node import examples_to_test
-from client.policy import NOT_MEASURED
-from client.visit import Visit
+from client.examples import examples_to_test
+from client.isolated_fits import fits_of
+from client.owner.error_disclosure import Withheld, is_private
+from client.owner.guards import guarded
+from client.owner.policy import NOT_MEASURED
+from client.request import Request
 from fedlearn import wire
+from fedlearn.core.metric import TEST_EXAMPLES
+from fedlearn.core.state import State
 from fedlearn.data.base import Examples
 from fedlearn.models.loaded import loaded, rows_measured
-from fedlearn.words.metric import TEST_EXAMPLES
-from fedlearn.words.state import State
 
 
-def evaluate(visit: Visit) -> Message:
+def evaluate(request: Request) -> Message:
     """Return what the state measures on what this node keeps for it, or on the examples that it trains on.
 
     Where the message asks for it, the node measures what ``evaluation.beside`` names, too.
@@ -31,16 +31,16 @@ def evaluate(visit: Visit) -> Message:
     Withheld
         If the model is private: no budget covers what the metrics would say of the examples.
     """
-    with guarded(visit):
-        if is_private(visit.config):
+    with guarded(request):
+        if is_private(request.config):
             raise Withheld(NOT_MEASURED)
-        examples = examples_to_test(visit)
+        examples = examples_to_test(request)
         if not len(examples):
-            return wire.metrics_report(visit.message, {}, 0)
-        return _answer(visit, examples)
+            return wire.metrics_report(request.message, {}, 0)
+        return _answer(request, examples)
 
 
-def evaluate_on_test_set(visit: Visit, *, once: bool = False) -> Message:
+def evaluate_on_test_set(request: Request, *, once: bool = False) -> Message:
     """Return what the node's own state measures on the rows that all nodes of a simulation have in common.
 
     Raises
@@ -48,31 +48,31 @@ def evaluate_on_test_set(visit: Visit, *, once: bool = False) -> Message:
     Withheld
         If the model is private, or the node has no other test examples than its own: no honest server asks it then.
     """
-    with guarded(visit):
-        if is_private(visit.config) or visit.holds_own_data:
+    with guarded(request):
+        if is_private(request.config) or request.holds_own_data:
             raise Withheld(NOT_MEASURED)
-        rows = rows_measured(visit.config, loaded(visit.config)[0], once=once)
-        return _answer(visit, rows.at(0, len(rows)))
+        rows = rows_measured(request.config, loaded(request.config)[0], once=once)
+        return _answer(request, rows.at(0, len(rows)))
 
 
-def evaluate_on_test_rows_once(visit: Visit) -> Message:
+def evaluate_on_test_rows_once(request: Request) -> Message:
     """Return what the node's own state measures on the test rows that are measured after the last round."""
-    return evaluate_on_test_set(visit, once=True)
+    return evaluate_on_test_set(request, once=True)
 
 
-def _answer(visit: Visit, examples: Examples) -> Message:
-    sent, model = wire.read_state(visit.content), loaded(visit.config)[1]
-    result = model.evaluate(fits_of(visit.config).personal(own_state(visit, sent), visit.memory), examples)
+def _answer(request: Request, examples: Examples) -> Message:
+    sent, model = wire.read_state(request.content), loaded(request.config)[1]
+    result = model.evaluate(fits_of(request.config).personal(own_state(request, sent), request.memory), examples)
     means = dict(result.means)
-    if wire.is_beside(visit.content):
-        for kind, state in states_beside(visit, sent):
+    if wire.is_beside(request.content):
+        for kind, state in states_beside(request, sent):
             found = model.evaluate(state, examples).means  # of a model that went to NaN its loss is left out
             means |= {f"{name}_{kind}": value for name, value in found.items() if isfinite(value)}
-    return wire.metrics_report(visit.message, means, result.count)
+    return wire.metrics_report(request.message, means, result.count)
 
 
-def measured(visit: Visit, state: State, when: str) -> dict[str, float]:
+def measured(request: Request, state: State, when: str) -> dict[str, float]:
     """Return what a state measures on examples of the node's own, by names that say which state it was."""
-    examples = examples_to_test(visit)
-    means = loaded(visit.config)[1].evaluate(state, examples).means if len(examples) else {}
+    examples = examples_to_test(request)
+    means = loaded(request.config)[1].evaluate(state, examples).means if len(examples) else {}
     return {TEST_EXAMPLES: len(examples), **{f"{name}_{when}": value for name, value in means.items()}}

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec
-from fedlearn.models.making import made_up_examples
+from fedlearn.models.torch.making import made_up_examples
 from fedlearn.models.transforming import AUGMENT, as_batch, examples_of, own_function
-from fedlearn.plugging.generators import restored_globals, seed_globals
-from fedlearn.words.errors import SettingError
+from fedlearn.plugins.generators import restored_globals, seed_globals
 
 PADDING = 4  # pixels, on each side of an image before it is cropped
 PLACES = 2 * PADDING + 1  # of a crop, in each direction

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig
+from fedlearn.core.state import State
 from fedlearn.data.base import Examples
 from fedlearn.privacy.accounts.rounds import GaussianRounds
-from fedlearn.words.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Learner(Protocol):
     counted: ClassVar[tuple[str, ...]] = ()
     """Names of parcels, or ``"state"`` for the change of the state: ``task.memory.arrays[name]`` is the sum of what the
     node has sent under this name, entry by entry, and of what the server has counted. A report that was late, refused
-    or of an abandoned attempt is taken out of it (`client.counted`)."""
+    or of an abandoned attempt is taken out of it (`client.acknowledged_sums`)."""
 
     @classmethod
     def from_settings(cls, model: Any, config: RunConfig) -> Self:
@@ -116,7 +116,7 @@ class Learner(Protocol):
     def draws(self, rows: int) -> bool:
         """Return whether a fit on so many examples draws random numbers that change what it comes to noticeably.
 
-        Where it does not, two rounds with one state are one question for a secure sum (`client.sets`).
+        Where it does not, two rounds with one state are one question for a secure sum (`client.owner.signed_sets`).
         """
         return False
 

@@ -7,16 +7,16 @@ pull of FedProx see the noisy gradient alone: post-processing.
 *Claim.* A fit is a Gaussian mechanism, repeated ``plan.steps`` times with Poisson sampling of records
 (`RecordPlan.mechanism`), between data sets of which one has a record more. *Proof.* Parameters before a step are
 published or follow from earlier answers. A record that is in the batch adds at most clip to the sum in the L2 norm
-(`fedlearn.models.singly`); coins of other records do not depend on it. Number of steps, rate and divisor are
+(`fedlearn.models.per_example`); coins of other records do not depend on it. Number of steps, rate and divisor are
 constants. Whether an example fails depends on the example alone, and then it adds nothing. Dropout and augmentation
 draw for each place by itself, from numbers that nobody knows: assigned to records, they are a part of the record.
 
 *Rounding.* With secure noise the gradient of a record is the same to the last bit, whatever other records there are:
 batches have one shape, and places are filled one after another only where all places of a batch are seen to compute
-alike (`fedlearn.models.singly.alike`). Where they are not, each record has a place by a hash of its own content, which
-leaves places empty and takes twice the time. Where a batch fails, each of its examples is computed in its own place
-with all others empty, so that none makes another go another way. With seeded noise, which protects nobody, none of
-this is needed.
+alike (`fedlearn.models.per_example.alike`). Where they are not, each record has a place by a hash of its own content,
+which leaves places empty and takes twice the time. Where a batch fails, each of its examples is computed in its own
+place with all others empty, so that none makes another go another way. With seeded noise, which protects nobody, none
+of this is needed.
 
 Source: Abadi et al. 2016 (arXiv:1607.00133), algorithm 1.
 """
@@ -34,23 +34,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from client.learners.base import LocalFit, LocalTask
-from client.learners.draws import Draws, draws_for
+from client.learners.poisson_batches import Draws, draws_for
 from client.learners.sgd import SGD
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError, said
+from fedlearn.core.metric import EPSILON
+from fedlearn.core.state import State
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import drawn
-from fedlearn.models.device import seed_torch
-from fedlearn.models.singly import check_apart, clipped_sum_of, places_alike
-from fedlearn.models.singly.base import ClippedSum
-from fedlearn.models.singly.examples import made_up
-from fedlearn.models.singly.one_by_one import OneByOne
-from fedlearn.models.torch_model import TorchModel
+from fedlearn.models.per_example import check_apart, clipped_sum_of, places_alike
+from fedlearn.models.per_example.base import ClippedSum
+from fedlearn.models.per_example.examples import made_up
+from fedlearn.models.per_example.one_by_one import OneByOne
+from fedlearn.models.torch.device import seed_torch
+from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.privacy import gaussian
 from fedlearn.privacy.accounts import GaussianRounds
 from fedlearn.privacy.records import RecordPlan
-from fedlearn.words.errors import SettingError, said
-from fedlearn.words.metric import EPSILON
-from fedlearn.words.state import State
 
 Rows = NDArray[np.integer[Any]]
 SECURE_PLACES = 32  # of a batch of one shape: with many most stay empty, few take longer for each
@@ -126,7 +126,8 @@ class DPSGD(SGD):
         finally:
             model.beside.put_back()
 
-    # Each of these is a part of the claim, and planted mistakes replace one of them (`audits/planted.py`).
+    # Each of these is a part of the claim, and planted mistakes replace one of them
+    # (`fedlearn/auditing/records/planted.py`).
 
     def _draws(self, task: LocalTask) -> Draws:
         return draws_for(task, is_secure=self.is_secure)

@@ -21,12 +21,12 @@ from client.learners.base import LocalFit, LocalTask
 from client.learners.optimizers import COMPUTES_AGAIN, Update, computes_again
 from client.learners.sgd import SGD
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError, said
+from fedlearn.core.state import State
 from fedlearn.data.base import Examples
-from fedlearn.models.hooks import OPTIMIZERS, STEP, hook_of
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.plugging.registry import call_plugin
-from fedlearn.words.errors import SettingError, said
-from fedlearn.words.state import State
+from fedlearn.models.torch.hooks import OPTIMIZERS, STEP, hook_of
+from fedlearn.models.torch.torch_model import TorchModel
+from fedlearn.plugins.registry import call_plugin
 
 NO_TRAINER = "You are trying to `self.log"  # what Lightning warns of: no trainer keeps what a module logs
 

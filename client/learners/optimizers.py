@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedlearn import plugins
 from fedlearn.config.tables.learning import TrainingSettings
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import Registry
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
+from fedlearn.plugins import tables
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import Registry
 
 Update = Callable[[list[Tensor]], None]
 """Changes the parameters in place by their gradients, which it may overwrite."""
@@ -25,7 +25,7 @@ Update = Callable[[list[Tensor]], None]
 OURS = "sgd"  # as the table below has it
 OPTIMIZERS = Registry(
     "training.optimizer",
-    plugins.OPTIMIZERS,
+    tables.OPTIMIZERS,
 )
 RESERVED = ("params", "lr", "weight_decay")
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from math import cos, pi
 from typing import Protocol
 
-from fedlearn import plugins
 from fedlearn.config.tables.learning import TrainingSettings
-from fedlearn.plugging.registry import Registry
+from fedlearn.plugins import tables
+from fedlearn.plugins.registry import Registry
 
 LR_SCHEDULES = Registry(
     "training.lr_schedule",
-    plugins.LR_SCHEDULES,
+    tables.LR_SCHEDULES,
 )
 
 

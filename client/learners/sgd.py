@@ -24,15 +24,15 @@ from client.learners.optimizers import Optimizer, Update
 from client.learners.rates import LR_SCHEDULES, LrSchedule
 from client.learners.stack import Progress, Stack, networks_for, why_not_stacked
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError
+from fedlearn.core.metric import TRAIN_LOSS, WORK_DONE
+from fedlearn.core.seeding import rng_for, seed_for
+from fedlearn.core.state import State
 from fedlearn.data.base import Examples
-from fedlearn.models.device import seed_torch
-from fedlearn.models.gradients import owned
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.plugging.options import options_for
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metric import TRAIN_LOSS, WORK_DONE
-from fedlearn.words.seeding import rng_for, seed_for
-from fedlearn.words.state import State
+from fedlearn.models.torch.device import seed_torch
+from fedlearn.models.torch.gradients import owned
+from fedlearn.models.torch.torch_model import TorchModel
+from fedlearn.plugins.options import options_for
 
 NOT_ZERO = 1e-6  # added to a norm that is divided by, as torch.nn.utils.clip_grad_norm_ does
 
@@ -55,7 +55,7 @@ class SGD(Learner):
     Attributes
     ----------
     kept_between_fits
-        Names of attributes that stay from fit to fit; all others are put back before each fit (`client.fits`).
+        Names of attributes that stay from fit to fit; all others are put back before each fit (`client.isolated_fits`).
     can_stack
         Whether the methods that a learner overrides also hold where several nodes are trained together: they read no
         parameters but their arguments, and `step_for` is not overridden.

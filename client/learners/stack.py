@@ -18,11 +18,11 @@ from torch import Tensor
 
 from client.learners.base import LocalFit, LocalTask
 from client.learners.optimizers import Update
+from fedlearn.core.errors import said
+from fedlearn.core.state import State
 from fedlearn.data.base import Examples
 from fedlearn.models.stacks import CannotStackError, FunctionalNetwork, StackedNetwork, Stream
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import said
-from fedlearn.words.state import State
+from fedlearn.models.torch.torch_model import TorchModel
 
 TRIED = 2  # examples of each of two nodes
 TOLERANCE = 1e-3  # of the length of a step: by so much the two ways may differ, when one step is tried

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError
 from fedlearn.data import from_arrays
 from fedlearn.data.cifar10 import load as load_cifar10
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.digits import load as load_digits
 from fedlearn.data.partitioning import partition_table
-from fedlearn.words.errors import SettingError
 
 FEWEST = 10  # examples of a node
 MOST_DRAWS = 10_000

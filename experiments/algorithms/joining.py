@@ -6,9 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
+from fedlearn.core.errors import UsageError
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import SUMMARY
-from fedlearn.words.errors import UsageError
 
 RUNS = "*/*/runs/*"  # below the folder of a grid: CELL/(tuning or reported)/runs/RUN
 

@@ -9,12 +9,12 @@ from experiments.algorithms.ranks import ranks_of
 from experiments.algorithms.spent import cpu_seconds, until
 from experiments.intervals import Interval
 from experiments.pages import commit_of
+from fedlearn.core.gains import Gains
 from fedlearn.report.gains import compared
 from fedlearn.report.numbers import MeanSd, count, count_spread, number
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 from fedlearn.sweeps.results import PlannedPoint
-from fedlearn.words.gains import Gains
 
 REFERENCE = "fedavg"  # what the others are compared with, seed by seed
 TUNED, WORST, JAIN = "_tuned_nodes_equal", "_nodes_worst", "_nodes_jain"

@@ -25,11 +25,11 @@ from experiments.algorithms.rows import results_and_costs, table_of
 from experiments.algorithms.tuning import tuned
 from experiments.ending import exit_codes
 from fedlearn.config import flat_from_assignments
+from fedlearn.core.errors import UsageError
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.plan import Flat, Run, name_of
 from fedlearn.sweeps.results import points_of
 from fedlearn.sweeps.running import refuse_failures, run_sweep
-from fedlearn.words.errors import UsageError
 
 GRIDS = Path(__file__).parents[1] / "configs" / "algorithms"
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from fedlearn.attacks import load_attack
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.words.seeding import rng_for
-from fedlearn.words.state import Entries, Sends, layout_of
+from fedlearn.core.seeding import rng_for
+from fedlearn.core.state import Entries, Sends, layout_of
 from strategies import load_strategy
 from strategies.base import Turn
 from strategies.collected import Collected

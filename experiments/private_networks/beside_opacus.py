@@ -12,8 +12,8 @@ import numpy as np
 from fedlearn.config.load import config_from
 from fedlearn.data import partition_table
 from fedlearn.engine.prepare import prepared
-from fedlearn.models.inputs import inputs_of
 from fedlearn.models.loaded import dataset_of
+from fedlearn.models.torch.inputs import inputs_of
 from fedlearn.privacy.records import RecordPlan
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import json
 from pathlib import Path
 from statistics import mean
 
-from client.learners.audits.canaries import audited
 from experiments.private_networks.kept import ended
+from fedlearn.auditing.records.canaries import audited
 
 
 def main() -> None:

@@ -24,9 +24,9 @@ from fedlearn.config import config_from
 from fedlearn.data.base import Examples
 from fedlearn.data.cifar10 import SPEC
 from fedlearn.models import load_model
-from fedlearn.models.singly import clipped_sum_of
-from fedlearn.models.singly.by_transform import ByTransform
-from fedlearn.models.torch_model import TorchModel
+from fedlearn.models.per_example import clipped_sum_of
+from fedlearn.models.per_example.by_transform import ByTransform
+from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.privacy import gaussian, secure_noise, seeded_noise
 
 RECORDS = 1000

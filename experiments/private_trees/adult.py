@@ -11,9 +11,9 @@ of them that make the classes equal in number, so that guessing gives 50 %. Clas
 stay lower on a balanced test).
 
 Our methods are compared with the paper's as printed (``printed-id3``, ``printed-forest``:
-`fedlearn.private_trees.as_printed`), which do not keep their epsilon, and with the levels that the text of its figures
-gives (``PRINTED``). The paper's figures 3 and 4 vary the number of *test* rows, which changes no expectation; ours vary
-the number of training records, as its figures 1 and 2 do.
+`experiments.private_trees.as_printed`), which do not keep their epsilon, and with the levels that the text of its
+figures gives (``PRINTED``). The paper's figures 3 and 4 vary the number of *test* rows, which changes no expectation;
+ours vary the number of training records, as its figures 1 and 2 do.
 
 Noise is seeded: the runs measure, and give no privacy. Finished runs are in ``results.csv``; a second call does the
 missing ones.
@@ -39,8 +39,8 @@ from typing import Any
 import numpy as np
 from pyarrow import parquet
 
+from experiments.private_trees.as_printed import PrintedID3, PrintedRandomForest
 from experiments.private_trees.stored_rows import StoredRows
-from fedlearn.private_trees.as_printed import PrintedID3, PrintedRandomForest
 from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier

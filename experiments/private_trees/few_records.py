@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from client.learners import LEARNERS
 from client.learners.base import LocalTask
+from fedlearn.core.seeding import rng_for
+from fedlearn.core.state import State
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import load_model, model_spec
@@ -26,8 +28,6 @@ from fedlearn.models.base import Planned
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees.nodes import NodeTable, union
 from fedlearn.report.tables import Table
-from fedlearn.words.seeding import rng_for
-from fedlearn.words.state import State
 
 MADE = 20_000  # records of the made table
 TASKS = {

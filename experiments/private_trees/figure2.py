@@ -15,8 +15,8 @@ from pathlib import Path
 
 from rich.progress import track
 
+from experiments.private_trees.as_printed.growing import CHOICE_RATE
 from experiments.private_trees.paper import NOT_PRIVATE, SKLEARN_COLUMNS, Cell, Results, Score, load_california
-from fedlearn.private_trees.as_printed.growing import CHOICE_RATE
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, log_axis
 from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table

@@ -4,7 +4,7 @@ Source: Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261. California 
 10-fold cross-validation without shuffling, mean absolute error of the target scaled to [0, 1].
 
 **Nothing here is private.** As in the paper all columns are scaled by the data's own minimum and maximum, the noise is
-seeded, and the printed algorithm does not keep its epsilon (fedlearn/private_trees/as_printed/true_loss.py).
+seeded, and the printed algorithm does not keep its epsilon (experiments/private_trees/as_printed/true_loss.py).
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
-from fedlearn.privacy.noise import seeded_noise
-from fedlearn.private_trees.as_printed.growing import (
+from experiments.private_trees.as_printed.growing import (
     CHOICE_RATE,
     Leaf,
     PrintedSettings,
@@ -31,9 +30,10 @@ from fedlearn.private_trees.as_printed.growing import (
     disjoint_parts,
     grow_printed_forest,
 )
+from fedlearn.core.seeding import rng_for
+from fedlearn.privacy.noise import seeded_noise
 from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.predicting import predict
-from fedlearn.words.seeding import rng_for
 
 Floats = NDArray[np.float64]
 

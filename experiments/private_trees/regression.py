@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 
 from experiments.private_trees.stored_rows import StoredRows
+from fedlearn.core.seeding import seed_for
 from fedlearn.private_trees import (
     DPBoostingRegressor,
     DPRegressionForest,
@@ -28,7 +29,6 @@ from fedlearn.private_trees import (
     DPRelayForest,
     DPVotedForest,
 )
-from fedlearn.words.seeding import seed_for
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 TARGET = "median_house_value"

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from client.learners.base import LocalTask
 from experiments.private_trees.regression import BOUNDS, TARGET, TARGET_BOUNDS
 from experiments.private_trees.stored_rows import StoredRows
+from fedlearn.core.seeding import rng_for
 from fedlearn.data import load_dataset
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.dataset import Dataset
@@ -43,7 +44,6 @@ from fedlearn.private_trees.federated.learners.sums import SumsLearner
 from fedlearn.private_trees.federated.models.sums import SumsModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
-from fedlearn.words.seeding import rng_for
 
 CLIENTS = (25, 100)
 CHOOSES = "chooses, in one place"

@@ -21,14 +21,14 @@ import numpy as np
 
 from client.learners.base import LocalFit, LocalTask
 from fedlearn.config import RunConfig
+from fedlearn.core.state import State
 from fedlearn.engine import ENGINES
 from fedlearn.models.presets import settings_from
-from fedlearn.plugging.options import options_for
+from fedlearn.plugins.options import options_for
 from fedlearn.private_trees.federated.learners.sums import SumsLearner
 from fedlearn.private_trees.federated.models.sums import SumsModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
-from fedlearn.words.state import State
 
 LIAR = 0  # its partition
 NODES = 25

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rich.progress import track
 
+from experiments.private_trees.as_printed.growing import CHOICE_RATE
 from experiments.private_trees.paper import (
     COLUMNS,
     EPSILONS,
@@ -28,7 +29,6 @@ from experiments.private_trees.paper import (
     load_california,
 )
 from experiments.private_trees.writing import write
-from fedlearn.private_trees.as_printed.growing import CHOICE_RATE
 from fedlearn.report.charts.kinds import Line
 from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, legend_below, log_axis
 from fedlearn.report.numbers import MeanSd

@@ -20,8 +20,8 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from experiments.speed.stacks import SETTINGS, loaded
 from fedlearn.config import config_from
+from fedlearn.core.state import State
 from fedlearn.kernels import pooled_convolution
-from fedlearn.words.state import State
 
 IMAGES = 500
 

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fedlearn.config.tables.reports import StrategySettings
+from fedlearn.core.state import Entries, Layout, Sends, State, Update, layout_of
 from fedlearn.data.cifar10 import SPEC
 from fedlearn.models import load_model
-from fedlearn.words.state import Entries, Layout, Sends, State, Update, layout_of
 from strategies import load_strategy
 from strategies.base import RoundStrategy, Turn
 from strategies.collected import Collected

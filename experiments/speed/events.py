@@ -34,6 +34,9 @@ from rich.table import Table
 from client.learners.base import Learner, LocalFit, LocalTask
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.core.cohort import Instruction
+from fedlearn.core.seeding import report_seed
+from fedlearn.core.state import State
 from fedlearn.devices import load_devices
 from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.inline import InlineGrid
@@ -43,9 +46,6 @@ from fedlearn.engine.virtual_nodes import PromptNodes
 from fedlearn.engine.virtual_time.grid import VirtualTimeGrid
 from fedlearn.engine.virtual_time.setup import with_devices
 from fedlearn.models.loaded import initial_state
-from fedlearn.words.cohort import Instruction
-from fedlearn.words.seeding import report_seed
-from fedlearn.words.state import State
 
 EVENTS = {"whole": 6, "server": 6, "clock": 3}  # in a trip
 EXAMPLES = 20

@@ -19,11 +19,11 @@ import numpy as np
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
+from fedlearn.core.state import State
 from fedlearn.data import load_dataset
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import load_model
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.state import State
+from fedlearn.models.torch.torch_model import TorchModel
 
 SETTINGS = {
     "training.local_epochs": 1, "training.batch_size": 100, "training.lr": 0.1, "training.momentum": 0.0,

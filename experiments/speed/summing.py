@@ -18,11 +18,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from fedlearn.aggregation import BLOCK
 from fedlearn.compression.drop import draw_positions
+from fedlearn.core.state import Entries, Layout, Update, layout_of
 from fedlearn.data.cifar10 import SPEC
-from fedlearn.folding import BLOCK
 from fedlearn.models import load_model
-from fedlearn.words.state import Entries, Layout, Update, layout_of
 from strategies.masked_mean import MaskedSum
 
 WEIGHT = 500

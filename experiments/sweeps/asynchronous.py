@@ -18,12 +18,12 @@ import numpy as np
 
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
+from fedlearn.core.metric import STALENESS_MEAN, VIRTUAL_SECONDS
 from fedlearn.report.charts.plots import drawn
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import points_of
-from fedlearn.words.metric import STALENESS_MEAN, VIRTUAL_SECONDS
 
 TARGETS = (0.2, 0.25, 0.3)  # accuracies; one that is reached between two evaluations counts at the second of them
 SCHEDULE = "schedule"

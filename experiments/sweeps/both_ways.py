@@ -16,12 +16,12 @@ import numpy as np
 from experiments import looks
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
+from fedlearn.core.metric import ACCURACY, ANCHORS_SENT, DOWNLINK_ERROR
 from fedlearn.report.charts.axes import log_axis_of
 from fedlearn.report.charts.plots import PALETTE, drawn, log_axis
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint, points_of
-from fedlearn.words.metric import ACCURACY, ANCHORS_SENT, DOWNLINK_ERROR
 
 CHAINS, PLAIN = "chains", "plain"
 HEADS = [CHAINS, "seeds", ACCURACY.title, "minus plain", "down", "up", "both", "anchors of instructions", "error down"]

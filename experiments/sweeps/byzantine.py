@@ -18,15 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from experiments.sweeps.command import Results, experiment
+from fedlearn.core.metric import ACCURACY
 from fedlearn.report.charts.plots import drawn
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
-from fedlearn.runs.dealt import read_dealt
 from fedlearn.runs.files import write_atomically
+from fedlearn.runs.label_counts import read_dealt
 from fedlearn.runs.log import EventTail
 from fedlearn.runs.names import EVENTS
 from fedlearn.sweeps.results import PlannedPoint, points_of
-from fedlearn.words.metric import ACCURACY
 
 PLAIN, HONEST, BACKDOOR = "mean, no gate", "none", "backdoor"
 SUCCESS = "backdoor_success"

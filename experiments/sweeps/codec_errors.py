@@ -27,10 +27,10 @@ from fedlearn.compression.base import Codec
 from fedlearn.compression.residual import encode_with_residual
 from fedlearn.compression.rotate import rotated, shapes_of
 from fedlearn.config.tables.reports import CompressionSettings
+from fedlearn.core.seeding import seed_for
+from fedlearn.core.state import State, layout_of
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
-from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import State, layout_of
 
 Vector = NDArray[np.float32]
 MAX = {1: 0.363380, 2: 0.117482, 3: 0.034548, 4: 0.009501}

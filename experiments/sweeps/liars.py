@@ -24,14 +24,14 @@ from client.learners.base import LocalFit, LocalTask
 from client.learners.sgd import SGD
 from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig
+from fedlearn.core.metric import ACCURACY
+from fedlearn.core.state import Array, State
 from fedlearn.data import cifar10
 from fedlearn.data.dataset import Dataset
-from fedlearn.models.torch_model import TorchModel
+from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint, points_of
-from fedlearn.words.metric import ACCURACY
-from fedlearn.words.state import Array, State
 
 LIAR = 0  # partition of the lying node
 EXAMPLES = 10_000_000  # the most that gate.max_examples lets through

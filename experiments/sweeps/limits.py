@@ -15,12 +15,12 @@ import numpy as np
 
 from experiments.sweeps.command import Results, experiment
 from fedlearn.config.tables.reports import GateSettings
+from fedlearn.core.cohort import Fate, NodeReport, Typical
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.log import EventTail
 from fedlearn.sweeps.results import points_of
-from fedlearn.words.cohort import Fate, NodeReport, Typical
-from server.limits import Limits
+from server.gate.limits import Limits
 
 
 def draw(results: Results, folder: Path) -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
+from fedlearn.core.metric import ACCURACY, EPSILON
 from fedlearn.report.charts.plots import drawn
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint, points_of
-from fedlearn.words.metric import ACCURACY, EPSILON
 
 NODES = "nodes"
 NOISE = "noise_multiplier"

@@ -16,11 +16,11 @@ import numpy as np
 from experiments.intervals import Interval
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
+from fedlearn.core.metric import ACCURACY
 from fedlearn.report.charts.plots import drawn
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint, points_of
-from fedlearn.words.metric import ACCURACY
 
 REPORTS = "reports"
 BESIDE = {

@@ -17,6 +17,7 @@ import pandas as pd
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig, config_from
+from fedlearn.core.metric import TEST_EXAMPLES, VIRTUAL_SECONDS, virtual_time
 from fedlearn.devices import load_devices
 from fedlearn.report.charts.plots import drawn, log_axis
 from fedlearn.report.numbers import MeanSd
@@ -25,7 +26,6 @@ from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.nodes import PARTITION, ROUND, read_nodes
 from fedlearn.sweeps.results import points_of
-from fedlearn.words.metric import TEST_EXAMPLES, VIRTUAL_SECONDS, virtual_time
 
 TARGET = 0.7  # of the headline metric
 POLICY = "policy"

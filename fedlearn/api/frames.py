@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedlearn.core.errors import UsageError, said
 from fedlearn.runs.reading import open_regular
-from fedlearn.words.errors import UsageError, said
 
 if TYPE_CHECKING:
     import pandas as pd

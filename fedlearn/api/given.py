@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.config.names import flags, other_names, setting_names
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data.dataset import Dataset
-from fedlearn.plugging import objects
-from fedlearn.words.errors import SettingError, UsageError
+from fedlearn.plugins import objects
 
 IN_PYTHON = (
     "training.learner",
@@ -101,7 +101,7 @@ def _as_dataset(data: Any, flat: Mapping[str, Any]) -> dict[str, Any]:
     """
     if data is None or isinstance(data, str | Dataset | Path) or callable(data):
         return {"data.dataset": data}
-    from fedlearn.data.sources.brought import brought
+    from fedlearn.data.sources.from_any import brought
 
     found = brought(data)
     settings: dict[str, Any] = {"data.dataset": found.dataset()}

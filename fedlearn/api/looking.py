@@ -110,7 +110,7 @@ class Comparison:
         return text.get()
 
     def _repr_html_(self) -> str:
-        from fedlearn.api.drawn import html_of
+        from fedlearn.api.notebook_html import html_of
         from fedlearn.report.comparing import compared
 
         return html_of(compared(self.first, self.second))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedlearn.api.guest import guest
-from fedlearn.words.errors import UsageError
+from fedlearn.api.isolated_call import guest
+from fedlearn.core.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fedlearn.config import RunConfig
+    from fedlearn.core.state import State
     from fedlearn.data.base import DataSpec
     from fedlearn.models.base import Model
     from fedlearn.predicting import Predictor, Preparation
     from fedlearn.predicting.estimator import FittedRun
-    from fedlearn.words.state import State
 
 
 class Predicts:

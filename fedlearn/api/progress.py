@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from fedlearn.api.drawn import html_of
+from fedlearn.api.notebook_html import html_of
 from fedlearn.report.terminal import drawing, watched
 from fedlearn.runs.log import Event, RunView, following
 

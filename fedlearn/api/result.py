@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedlearn.api.frames import frame_of
-from fedlearn.api.guest import guest
+from fedlearn.api.isolated_call import guest
 from fedlearn.api.predictions import Predicts
 from fedlearn.config import RunConfig, config_from
-from fedlearn.plugging import objects
+from fedlearn.core.errors import UsageError
+from fedlearn.core.state import State
+from fedlearn.plugins import objects
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import BEST, KEPT, MODEL, MODELS, kept_name
 from fedlearn.runs.stop_requests import ask_to_stop
-from fedlearn.words.errors import UsageError
-from fedlearn.words.state import State
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,7 +180,7 @@ class Run(Predicts):
         --------
         >>> run.plot("loss").savefig("loss.pdf")  # doctest: +SKIP
         """
-        from fedlearn.api.drawn import chart_of
+        from fedlearn.api.notebook_html import chart_of
         from fedlearn.report.charts.plots import figure_of
 
         return figure_of(chart_of(self.folder, metric))
@@ -204,7 +204,7 @@ class Run(Predicts):
         UsageError
             If nodes keep these numbers to themselves, as those of a private model and those of a network.
         """
-        from fedlearn.api.counts import counts_of
+        from fedlearn.api.label_frame import counts_of
 
         return counts_of(self.folder, lambda: self.spec.class_names)
 
@@ -228,8 +228,8 @@ class Run(Predicts):
         from fedlearn.data import load_dataset
         from fedlearn.data.base import Examples
         from fedlearn.data.dataset import Dataset
-        from fedlearn.data.sources.brought import brought
         from fedlearn.data.sources.forms import names_a_column
+        from fedlearn.data.sources.from_any import brought
         from fedlearn.data.sources.like import examples_like, held_out_like, scored_like
         from fedlearn.models.loaded import dataset_of, rows_measured
 
@@ -249,12 +249,12 @@ class Run(Predicts):
         return scored_like(self.spec, brought(found, name="other data"))
 
     def __repr__(self) -> str:
-        from fedlearn.api.drawn import in_one_line
+        from fedlearn.api.notebook_html import in_one_line
 
         return f"<Run {self.folder}: {in_one_line(self.folder)}>"
 
     def _repr_html_(self) -> str:
-        from fedlearn.api.drawn import run_as_html
+        from fedlearn.api.notebook_html import run_as_html
 
         return run_as_html(self.folder)
 

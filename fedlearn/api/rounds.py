@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from fedlearn.api.given import flat_settings
-from fedlearn.api.guest import guest
+from fedlearn.api.isolated_call import guest
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import resumable, run_settings
 from fedlearn.config import RunConfig
-from fedlearn.plugging.own_packages import claimed
-from fedlearn.words.errors import SettingError, UsageError
-from fedlearn.words.state import State
+from fedlearn.core.errors import SettingError, UsageError
+from fedlearn.core.state import State
+from fedlearn.plugins.own_packages import claimed
 
 ENGINE = "inline"  # the caller's process
 
@@ -165,8 +165,8 @@ def _rounds(config: RunConfig, stack: ExitStack) -> Any:
     from fedlearn.engine.apps import load_client_app
     from fedlearn.engine.inline import InlineGrid
     from fedlearn.engine.prepare import prepared
-    from fedlearn.plugging.registry import load_reference
-    from fedlearn.plugins import SERVER_BY_HAND, SERVER_OPENED
+    from fedlearn.plugins.registry import load_reference
+    from fedlearn.plugins.tables import SERVER_BY_HAND, SERVER_OPENED
     from fedlearn.runs.kept_objects import objects_kept
 
     flower.enter_run()

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.api.given import flat_settings
-from fedlearn.api.guest import guest
+from fedlearn.api.isolated_call import guest
 from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, run_settings
+from fedlearn.core.stopping import begin, signals_caught
 from fedlearn.engine.embedded.forkserver import begin_early
 from fedlearn.runs.code_identity import accept_code as accept
 from fedlearn.runs.names import CHECKPOINT
-from fedlearn.words.stopping import begin, signals_caught
 
 CTRL_C = 130  # its exit code
 
@@ -101,11 +101,11 @@ def run(
         if accept_code and folder is not None:
             accept(folder, config)
         if progress:
-            from fedlearn.commands.unread import say_unread
+            from fedlearn.commands.unused_settings import say_unread
 
             say_unread(given, config)
         with _python_says_how_to_go_on(Path(config.out)):
-            from fedlearn.commands.once import run_once
+            from fedlearn.commands.run_once import run_once
 
             run_once(
                 config,

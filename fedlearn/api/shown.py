@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from fedlearn.api.given import flat_settings
-from fedlearn.api.guest import guest
+from fedlearn.api.isolated_call import guest
 from fedlearn.commands.shared import run_settings
-from fedlearn.plugging.own_packages import claimed
+from fedlearn.plugins.own_packages import claimed
 
 if TYPE_CHECKING:
     from fedlearn.report.partitions import Partitions

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedlearn import plugins
 from fedlearn.attacks.base import Attack, Claim, Float64
 from fedlearn.config import RunConfig, per_run
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import Registry, call_plugin
-from fedlearn.words.errors import SettingError, quoted
-from fedlearn.words.seeding import rng_for
+from fedlearn.core.errors import SettingError, quoted
+from fedlearn.core.seeding import rng_for
+from fedlearn.plugins import tables
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import Registry, call_plugin
 
-ATTACKS = Registry("attack.name", plugins.ATTACKS, asks=("__call__",))
+ATTACKS = Registry("attack.name", tables.ATTACKS, asks=("__call__",))
 
 
 def load_attack(name: str, options: str) -> Attack:

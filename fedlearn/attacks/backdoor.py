@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from fedlearn.attacks.base import Attack
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.words.errors import SettingError
 
 
 class Backdoor(Attack):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedlearn.core.state import Array, State
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.words.state import Array, State
 
 Float64 = NDArray[np.float64]
 Factor = Annotated[float, Field(gt=0, allow_inf_nan=False)]

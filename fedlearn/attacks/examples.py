@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedlearn.attacks.base import Attack, Claim, Factor
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 
 class ManyExamples(Attack):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fedlearn.attacks.base import Attack, Claim, Factor, Float64
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 
 class Gaussian(Attack):

@@ -7,9 +7,9 @@ from typing import Any
 
 from fedlearn.attacks import attack_of
 from fedlearn.config import from_flower
+from fedlearn.core.state import State
 from fedlearn.models import NOTHING, Evaluation
 from fedlearn.models.loaded import loaded, rows_measured
-from fedlearn.words.state import State
 
 
 def evaluate_triggered(settings: Mapping[str, Any], state: State, start: int, stop: int) -> Evaluation:

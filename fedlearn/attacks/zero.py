@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedlearn.attacks.base import Attack, Claim
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 
 class Zero(Attack):

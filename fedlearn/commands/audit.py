@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedlearn.plugging.registry import load_reference
-from fedlearn.plugins import CLIENT_AUDITS, CLIENT_CANARIES, CLIENT_DOORS, CLIENT_FITS
-from fedlearn.words.errors import RunFailed, UsageError
+from fedlearn.core.errors import RunFailed, UsageError
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import CLIENT_AUDITS, CLIENT_CANARIES, CLIENT_DOORS, CLIENT_FITS
 
 
 def audit(
@@ -36,8 +36,7 @@ def audit(
 ) -> None:
     """Try to refute every privacy claim, by experiment or exactly, and check that the auditor catches what is wrong.
 
-    Exit code 1 if a claim is refuted, or if what is planted (bugs, slips of 5 %) or the paper's printed algorithm is
-    not.
+    Exit code 1 if a claim is refuted, or if what is planted (bugs, slips of 5 %) is not.
     """
     if draws is not None and exact:
         raise UsageError("--draws is for the audit by experiment; --exact takes --pairs")
@@ -63,17 +62,16 @@ def audit(
 
 def _measured(draws: int, seed: int | None) -> list[str]:
     """Print the verdict on each claim by experiment; return a line for each verdict that is not the expected one."""
-    from fedlearn.privacy.audit import Verdict, audit_everything
-    from fedlearn.privacy.audit.cases import MECHANISM_CASES, MECHANISM_PLANTED_BUGS
-    from fedlearn.privacy.audit.gaussian_cases import GAUSSIAN_CASES, GAUSSIAN_PLANTED_BUGS
-    from fedlearn.private_trees.as_printed.audits import PRINTED_CLAIMS
-    from fedlearn.private_trees.classes.audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
-    from fedlearn.private_trees.numbers.audits import PLANTED_BUGS, TREE_CASES
-    from fedlearn.private_trees.sums.audits import SUMS_CASES, SUMS_PLANTED_BUGS
+    from fedlearn.auditing import Verdict, audit_everything
+    from fedlearn.auditing.cases import MECHANISM_CASES, MECHANISM_PLANTED_BUGS
+    from fedlearn.auditing.gaussian_cases import GAUSSIAN_CASES, GAUSSIAN_PLANTED_BUGS
+    from fedlearn.auditing.trees.classes_audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
+    from fedlearn.auditing.trees.numbers_audits import PLANTED_BUGS, TREE_CASES
+    from fedlearn.auditing.trees.sums_audits import SUMS_CASES, SUMS_PLANTED_BUGS
 
     sound = MECHANISM_CASES | GAUSSIAN_CASES | TREE_CASES | CLASS_TREE_CASES | SUMS_CASES
     planted = MECHANISM_PLANTED_BUGS | GAUSSIAN_PLANTED_BUGS
-    wrong_claims = PLANTED_BUGS | CLASS_PLANTED_BUGS | SUMS_PLANTED_BUGS | planted | PRINTED_CLAIMS
+    wrong_claims = PLANTED_BUGS | CLASS_PLANTED_BUGS | SUMS_PLANTED_BUGS | planted
     expected = dict.fromkeys(sound, Verdict.NOT_REFUTED) | dict.fromkeys(wrong_claims, Verdict.REFUTED)
     table = Table("what is audited", "claimed", "at least", "verdict", title="epsilon, claimed and measured")
     wrong = []
@@ -90,13 +88,13 @@ def _measured(draws: int, seed: int | None) -> list[str]:
 
 def _replayed(pairs: int, seed: int) -> list[str]:
     """Print the losses that replays compute; return a line for each claim that is refuted, and each slip not found."""
-    from fedlearn.privacy.audit.replay import replay
-    from fedlearn.private_trees import searching_replays as searches
-    from fedlearn.private_trees.classes import replays as classes
-    from fedlearn.private_trees.federated import file_replays as files
-    from fedlearn.private_trees.federated import replays as nodes
-    from fedlearn.private_trees.numbers import replays as numbers
-    from fedlearn.private_trees.sums import replays as sums
+    from fedlearn.auditing.federated_trees import file_replays as files
+    from fedlearn.auditing.federated_trees import replays as nodes
+    from fedlearn.auditing.replay import replay
+    from fedlearn.auditing.trees import classes_replays as classes
+    from fedlearn.auditing.trees import numbers_replays as numbers
+    from fedlearn.auditing.trees import searching_replays as searches
+    from fedlearn.auditing.trees import sums_replays as sums
 
     columns = ("what is replayed", "pairs", "largest loss", "seconds", "slips found")
     table = Table(*columns, title="privacy loss, as a share of the claim; planted slips of 5 %")

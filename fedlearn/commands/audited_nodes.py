@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedlearn.auditing.planting import Planted
+from fedlearn.auditing.recording import NotAlike
+from fedlearn.auditing.runs import Replayed, RunLoss, Tape, loss_of_runs
 from fedlearn.commands.leaving import Leaving
-from fedlearn.plugging.registry import load_reference
-from fedlearn.plugins import NODE_AUDITS
-from fedlearn.privacy.audit.planting import Planted
-from fedlearn.privacy.audit.recording import NotAlike
-from fedlearn.privacy.audit.runs import Replayed, RunLoss, Tape, loss_of_runs
+from fedlearn.core.errors import FedlearnError
+from fedlearn.core.metric import EPSILON
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import NODE_AUDITS
 from fedlearn.privacy.mechanisms.interception import intercepted_by
 from fedlearn.runs.names import SUMMARY
-from fedlearn.words.errors import FedlearnError
-from fedlearn.words.metric import EPSILON
 
 CENTRAL = {
     "model.name": NODE_AUDITS["model"], "data.dataset": "digits", "clients": 6, "rounds.cohort": 0, "rounds.total": 3,
@@ -104,7 +104,7 @@ class NodesAudit:
             return RunLoss(math.inf, str(error))
 
     def _run(self, change: Mapping[str, float] | None, given: Replayed | None) -> Replayed:
-        from fedlearn.commands.once import run_once
+        from fedlearn.commands.run_once import run_once
         from fedlearn.commands.shared import run_settings
 
         is_absent = change is None and not self._takes_turns  # else zeros are in its place, beside its own noise

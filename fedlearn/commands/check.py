@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedlearn.commands.shared import unlogged
-from fedlearn.words.errors import RunFailed
+from fedlearn.core.errors import RunFailed
 
 if TYPE_CHECKING:
     from fedlearn.algorithms.conformance.walks import Walk
@@ -55,12 +55,12 @@ def check(
 def walked(settings: Mapping[str, object]) -> Walk:
     """Make a run of the settings in a folder of its own, and return its walk."""
     from fedlearn.algorithms.conformance.walks import Walk
-    from fedlearn.commands.once import run_once
+    from fedlearn.commands.run_once import run_once
     from fedlearn.commands.shared import run_settings
+    from fedlearn.core.metric import LOSS
     from fedlearn.runs.names import kept_name
     from fedlearn.runs.nodes import read_nodes
     from fedlearn.runs.state_files import unpack_state
-    from fedlearn.words.metric import LOSS
 
     with TemporaryDirectory() as folder:
         config = run_settings({**settings, "out": folder}, [], None, environment={})

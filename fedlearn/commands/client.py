@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 
 SERVER, NODE, OWNER = "Where the server is", "This node", "What its owner allows (with --ledger)"
 VARIABLE = "FEDLEARN_"  # and the flag in capitals: so the variables of docker-compose.yml are called

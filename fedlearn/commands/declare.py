@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 
 
 def declare(

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedlearn.words.errors import RunFailed, printable
+from fedlearn.core.errors import RunFailed, printable
 
 OK, NOTE, FAULT = "ok", "note", "fault"
 PORTS = {8443: "nodes connect to it (fedlearn server)", 8000: "runs are submitted to it", 8765: "--dashboard"}

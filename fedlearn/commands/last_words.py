@@ -20,8 +20,8 @@ def as_json(code: int, line: str, folder: Path | None) -> str:
 def _summary(folder: Path | None) -> dict[str, Any]:
     if folder is None:
         return {}
+    from fedlearn.core.errors import UsageError
     from fedlearn.runs.folder import RunFolder
-    from fedlearn.words.errors import UsageError
 
     with suppress(UsageError):
         return RunFolder(folder).read_summary()

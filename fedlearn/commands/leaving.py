@@ -16,7 +16,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from fedlearn.privacy.audit.planting import NOT_THERE
+from fedlearn.auditing.planting import NOT_THERE
 from fedlearn.runs.log import Event
 from fedlearn.runs.names import CHECKPOINT, MANIFEST, NODE_STATES
 

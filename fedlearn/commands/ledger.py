@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from fedlearn.words.errors import RunFailed, UsageError
+from fedlearn.core.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
     from fedlearn.privacy.bookings import Booking
@@ -75,11 +75,11 @@ def _checked(file: LedgerFile, delta: float) -> None:
 
 
 def _show(file: LedgerFile, delta: float) -> None:
+    from fedlearn.core.metric import EPSILON
     from fedlearn.privacy.bookings import Publication, bookings
     from fedlearn.privacy.composed import spent_by
     from fedlearn.privacy.ledger import Ledger
     from fedlearn.report.tables import Table
-    from fedlearn.words.metric import EPSILON
 
     entries = _sound(file, Ledger(file).entries)
     answered = {entry.question for entry in entries if isinstance(entry, Publication)}

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from fedlearn.words.errors import RunFailed, UsageError, printable, said
+from fedlearn.core.errors import RunFailed, UsageError, printable, said
 
 HERE = Path(__file__).parent / "project"
 FILES = {

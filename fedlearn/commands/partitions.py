@@ -13,7 +13,7 @@ from fedlearn.commands.flags import with_flags
 from fedlearn.config import flat_from_assignments
 from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags
-from fedlearn.words.errors import printable
+from fedlearn.core.errors import printable
 
 
 @with_flags({setting: flag for setting, flag in flags().items() if setting != "out"})

@@ -16,7 +16,7 @@ from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags
 
 if TYPE_CHECKING:
-    from fedlearn.sweeps.foretold import Foretold
+    from fedlearn.sweeps.estimate import Foretold
 
 EXAMPLES = """\
 Examples:
@@ -94,9 +94,9 @@ def plan(
 def _plan_bytes(given: dict[str, Any], files: list[Path], *, as_json: bool) -> None:
     from tempfile import TemporaryDirectory
 
-    from fedlearn.commands.once import run_once
+    from fedlearn.commands.run_once import run_once
     from fedlearn.commands.shared import run_settings
-    from fedlearn.sweeps.foretold import foretell
+    from fedlearn.sweeps.estimate import foretell
 
     with TemporaryDirectory(prefix="fedlearn-plan-") as place:
         config = run_settings({**given, "out": f"{place}/run"}, files, None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fedlearn.config import config_from
-from fedlearn.words.errors import UsageError, said
+from fedlearn.core.errors import UsageError, said
 
 if TYPE_CHECKING:
     from fedlearn.privacy.factorization import Option

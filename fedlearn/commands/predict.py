@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedlearn.words.errors import UsageError, printable
+from fedlearn.core.errors import UsageError, printable
 
 
 def predict(

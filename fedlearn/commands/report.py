@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedlearn.words.errors import printable
-from fedlearn.words.stopping import interrupted_code
+from fedlearn.core.errors import printable
+from fedlearn.core.stopping import interrupted_code
 
 DEFAULT_PORT = "8765"
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Run folders, sweeps, or folders of runs.")]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedlearn.commands.shared import Interrupted
-from fedlearn.words.errors import RunFailed
+from fedlearn.core.errors import RunFailed
 
 
 def run(

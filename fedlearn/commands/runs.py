@@ -12,7 +12,7 @@ import typer
 from fedlearn.commands.completing import assignments_like
 from fedlearn.config import flat_from_assignments
 from fedlearn.config.names import hint_at, setting_names
-from fedlearn.words.errors import UsageError, said
+from fedlearn.core.errors import UsageError, said
 
 if TYPE_CHECKING:
     from fedlearn.report.stored import StoredRun

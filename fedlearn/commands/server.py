@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 
 ADDRESS = re.compile(r"[\w.:\[\]-]+:\d{1,5}")
 

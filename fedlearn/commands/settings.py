@@ -17,7 +17,7 @@ from fedlearn.commands.flags import with_flags
 from fedlearn.config import RunConfig, flat_from_assignments, to_flower
 from fedlearn.config.layers import INCLUDE, Layer, merged, source_of
 from fedlearn.config.names import described, field_of, flags, hint_at, names_of, setting_names
-from fedlearn.words.errors import UsageError, printable, said
+from fedlearn.core.errors import UsageError, printable, said
 
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 KINDS: dict[Any, str] = {

@@ -16,11 +16,11 @@ from rich.table import Table
 
 from fedlearn.config import RunConfig, config_from
 from fedlearn.config.layers import Layer, layer_of_environment, layers_of_file, merged, said_of_environment, source_of
-from fedlearn.plugging import objects
-from fedlearn.plugging.tracebacks import shortened
+from fedlearn.core.errors import FedlearnError, RunFailed, UsageError, printable, said
+from fedlearn.core.stopping import Stopped, interrupted_code
+from fedlearn.plugins import objects
+from fedlearn.plugins.tracebacks import shortened
 from fedlearn.runs.reading import check_path, cleaned
-from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, printable, said
-from fedlearn.words.stopping import Stopped, interrupted_code
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "dealt.json", "checkpoint.json",
@@ -59,7 +59,7 @@ def run_settings(
     environment
         Variables of which those that name settings win over files; a resumed run reads none.
     """
-    from fedlearn.commands.unread import check_protects
+    from fedlearn.commands.unused_settings import check_protects
     from fedlearn.models.presets import settings_from
     from fedlearn.runs.folder import RunFolder, new_folder
 
@@ -180,9 +180,9 @@ class Interrupted(FedlearnError):
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the table at the end of a run: notices, scores, privacy spent, bytes sent, the run folder."""
+    from fedlearn.core.metrics import KNOWN, declared
     from fedlearn.report.chosen import best_in_words, once_in_words
     from fedlearn.report.numbers import seconds, size, text_of
-    from fedlearn.words.metrics import KNOWN, declared
 
     summary = cleaned(summary)
     table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
@@ -252,9 +252,9 @@ def _both_ways(summary: Mapping[str, Any]) -> str:
 
 def _gains_not_asked(summary: Mapping[str, Any]) -> str:
     """Return how to learn who gains, for a federation whose nodes have tests and nothing to compare them with."""
-    from fedlearn.words.gains import NOT_ASKED
-    from fedlearn.words.metrics import KNOWN, declared
-    from fedlearn.words.spread import ON_NODES
+    from fedlearn.core.gains import NOT_ASKED
+    from fedlearn.core.metrics import KNOWN, declared
+    from fedlearn.core.spread import ON_NODES
 
     metric = (declared(summary.get("metrics")) or KNOWN).of_model
     name = metric.name if metric else ""

@@ -82,7 +82,7 @@ def simulate(
 
     Without any flag: the CIFAR-10 CNN on 100 clients, 20 of them in each of 20 rounds.
     """
-    from fedlearn.commands.unread import say_unread
+    from fedlearn.commands.unused_settings import say_unread
 
     given = given | flat_from_assignments(set_ or [])
     settings = run_settings(given, config or [], resume)
@@ -96,7 +96,7 @@ def simulate(
 
 
 def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:
-    from fedlearn.commands.once import run_once
+    from fedlearn.commands.run_once import run_once
     from fedlearn.report.terminal import watched
 
     console = Console(highlight=False)

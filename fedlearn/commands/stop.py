@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedlearn.words.errors import printable
+from fedlearn.core.errors import printable
 
 LOOK = 0.1  # seconds
 

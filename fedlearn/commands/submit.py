@@ -10,8 +10,8 @@ from rich.console import Console
 
 from fedlearn.commands.shared import result_table, resumable, run_settings
 from fedlearn.config import flat_from_assignments
+from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.runs.reading import check_path
-from fedlearn.words.errors import RunFailed, UsageError
 
 
 def submit(

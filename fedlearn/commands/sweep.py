@@ -21,8 +21,8 @@ from fedlearn.config import flat_from_assignments
 from fedlearn.config.fields import as_duration, seconds_in
 from fedlearn.config.layers import merged
 from fedlearn.config.names import flags
+from fedlearn.core.errors import UsageError, printable, said
 from fedlearn.runs.reading import check_path
-from fedlearn.words.errors import UsageError, printable, said
 
 if TYPE_CHECKING:
     from fedlearn.sweeps.plan import Plan, Run
@@ -220,11 +220,11 @@ def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
 
 def _table(results: list[Result]) -> Table:
     """Return a table of one row a point: the metrics it is judged by and its upload, means over seeds."""
+    from fedlearn.core.metrics import KNOWN, declared
     from fedlearn.report.choosing import BETTER_BY, choice_of
     from fedlearn.report.numbers import number_spread, size
     from fedlearn.report.points import counts_in
     from fedlearn.sweeps.results import points_of
-    from fedlearn.words.metrics import KNOWN, declared
 
     points = points_of(results)
     choice = choice_of(points)

@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedlearn.config import RunConfig, config_from
-from fedlearn.plugging import objects
+from fedlearn.core.errors import FedlearnError, said
+from fedlearn.plugins import objects
 from fedlearn.runs.checksums import Checksums, changed_files, changed_parts, read_checksums
 from fedlearn.runs.code_identity import changed_code, code_of, said_of_accepted
 from fedlearn.runs.environment import environment
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.names import CHECKPOINT, MANIFEST
-from fedlearn.words.errors import FedlearnError, said
 
 NO_MANIFEST = f"{MANIFEST}: there is none: the run is of an earlier version, goes on or was killed, or the file is gone"
 
@@ -105,7 +105,7 @@ def _check_data(config: RunConfig, fingerprint: str, found: Verified) -> None:
 
 def _again(folder: Path, config: RunConfig, found: Verified) -> str:
     """Run the settings again, for as many rounds as the run has; return the SHA-256 of the model."""
-    from fedlearn.commands.once import run_once
+    from fedlearn.commands.run_once import run_once
 
     summary: dict[str, Any] = RunFolder(folder).read_summary()
     objects.look_in(folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedlearn.words.errors import RunFailed, printable
+from fedlearn.core.errors import RunFailed, printable
 
 if TYPE_CHECKING:
     from fedlearn.commands.verified import Verified

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from fedlearn.compression.base import Payload, check_dtype, check_names
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Entries, Layout, State, Update
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Entries, Layout, State, Update
 
 LIKE_STATE: Final = "like-state"  # in place of the codec of a parcel
 

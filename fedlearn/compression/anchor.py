@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from fedlearn.compression.base import Payload
-from fedlearn.words.state import Array, Layout, State, Update, changed_by, difference
+from fedlearn.core.state import Array, Layout, State, Update, changed_by, difference
 
 NAME = "anchor"
 MOVING = "ef21"  # first word of a chain: an anchor that moves in each round

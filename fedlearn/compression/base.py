@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Array, Layout, State, Update, UpdateKind
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Array, Layout, State, Update, UpdateKind
 
 Payload = Mapping[str, Array]
 """Named arrays as they travel."""

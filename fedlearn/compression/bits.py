@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.words.errors import Refused
-from fedlearn.words.seeding import philox
+from fedlearn.core.errors import Refused
+from fedlearn.core.seeding import philox
 
 Bytes = NDArray[np.uint8]
 _EVERY = {  # width of a lane -> ones at the lower half of each pair of lanes

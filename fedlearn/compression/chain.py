@@ -22,9 +22,9 @@ import numpy as np
 
 from fedlearn.compression.base import Payload, check_dtype, check_names
 from fedlearn.compression.stages import Entropy, Lengths, Part, Quantizer, Sparsifier, Transform
-from fedlearn.words.errors import Refused
-from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import (
+from fedlearn.core.errors import Refused
+from fedlearn.core.seeding import seed_for
+from fedlearn.core.state import (
     Array,
     ArraySpec,
     Entries,

@@ -24,8 +24,8 @@ import numpy as np
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Part, Role, share_from
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.seeding import philox, rng_for, seed_for
-from fedlearn.words.state import ArraySpec, Entries, Layout, Positions, State, layout_of
+from fedlearn.core.seeding import philox, rng_for, seed_for
+from fedlearn.core.state import ArraySpec, Entries, Layout, Positions, State, layout_of
 
 KEYS = 2**16  # number of distinct keys an entry can draw
 

@@ -24,8 +24,8 @@ from fedlearn.compression.rotate import chunks_of, rotated, rotated_back, shapes
 from fedlearn.compression.scales import check_scales
 from fedlearn.compression.stages import Lengths, Part, Role, bits_from
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import Array
+from fedlearn.core.seeding import seed_for
+from fedlearn.core.state import Array
 
 DEFAULT_BITS = 1
 POSITIVE_LEVELS = {  # bits -> the levels above zero that lose least of a standard normal; negative levels mirror them

@@ -14,8 +14,8 @@ import numpy as np
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Part, Role
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Array
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Array
 
 DEFAULT_LEVEL = 3
 SIZE = np.dtype("<u8")  # in front of each array: its number of bytes when unpacked

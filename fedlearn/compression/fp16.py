@@ -10,7 +10,7 @@ import numpy as np
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Lengths, Part, Role, nothing_from
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 
 class Fp16:

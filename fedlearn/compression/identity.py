@@ -6,8 +6,8 @@ import numpy as np
 
 from fedlearn.compression.base import Payload, check_dtype, check_names
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Entries, Layout, State, Update, UpdateKind
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Entries, Layout, State, Update, UpdateKind
 
 
 class Identity:

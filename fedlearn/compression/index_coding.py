@@ -14,8 +14,8 @@ import math
 import numpy as np
 
 from fedlearn.compression.bits import Bytes, pack, packed_size, unpack
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Positions
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Positions
 
 
 def longest(size: int) -> int:

@@ -9,8 +9,8 @@ from fedlearn.compression.base import Codec
 from fedlearn.compression.chain import Chain
 from fedlearn.compression.stages import Role, Stage
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.plugging.registry import Registry, call_plugin, did_you_mean
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
+from fedlearn.plugins.registry import Registry, call_plugin, did_you_mean
 
 SHORT = {"ternary": ("top-k", "sign")}  # one word for several stages; the argument goes to the first
 

@@ -19,7 +19,7 @@ from fedlearn.compression.bits import pack, packed_size, random_fractions, unpac
 from fedlearn.compression.scales import check_scales, segments
 from fedlearn.compression.stages import Lengths, Part, Role, bits_from
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 DEFAULT_BITS = 8
 

@@ -17,7 +17,7 @@ import numpy as np
 from fedlearn.compression.base import Payload
 from fedlearn.compression.drop import Drop
 from fedlearn.compression.scales import zero_filled
-from fedlearn.words.state import ArraySpec, Entries, Layout, Positions
+from fedlearn.core.state import ArraySpec, Entries, Layout, Positions
 
 
 class RandK(Drop):

@@ -17,7 +17,7 @@ import numpy as np
 from fedlearn.compression.base import Codec, Payload
 from fedlearn.compression.stages import Role, nothing_from
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.state import Array, State, layout_of
+from fedlearn.core.state import Array, State, layout_of
 
 
 class Residual:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedlearn.compression.bits import random_bits
 from fedlearn.compression.stages import Lengths, Role, nothing_from
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 ROWS, COLUMNS = 2048, 32  # a chunk is 256 KiB and stays in the cache
 LEAST = 16  # columns of the last chunk, or its rows if the chunk has fewer entries

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedlearn.compression.stages import Lengths
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Array, ArraySpec, Entries
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Array, ArraySpec, Entries
 
 
 def segments(values: Array, lengths: Lengths) -> Iterator[Array]:

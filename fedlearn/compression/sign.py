@@ -16,7 +16,7 @@ from fedlearn.compression.bits import pack, packed_size, unpack
 from fedlearn.compression.scales import check_scales, segments
 from fedlearn.compression.stages import Lengths, Part, Role, nothing_from
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 
 class Sign:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
 from fedlearn.compression.base import Payload
-from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State
+from fedlearn.core.state import Array, ArraySpec, Entries, Layout, Positions, State
 
 if TYPE_CHECKING:
     from fedlearn.config.tables.reports import CompressionSettings

@@ -19,7 +19,7 @@ from fedlearn.compression.index_coding import longest, read_positions, write_pos
 from fedlearn.compression.scales import zero_filled
 from fedlearn.compression.stages import Part, Role, share_from
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State, layout_of
+from fedlearn.core.state import Array, ArraySpec, Entries, Layout, Positions, State, layout_of
 
 SAMPLE = 1 << 14  # entries looked at to guess the threshold
 

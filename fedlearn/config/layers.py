@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from fedlearn.config.load import SINGLE_OPTION, flattened, settings_bytes, toml_value
 from fedlearn.config.names import hint_at, setting_names
-from fedlearn.words.errors import UsageError, said
+from fedlearn.core.errors import UsageError, said
 
 PREFIX = "FEDLEARN__"  # of environment variables: FEDLEARN__TRAINING__LR is training.lr
 INCLUDE = "include"  # a key of a file: a file or a list of files, relative to it; it wins over what it includes

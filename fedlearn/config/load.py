@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from fedlearn.config.fields import as_text
 from fedlearn.config.names import hint_at, moved, other_names
 from fedlearn.config.schema import RunConfig
-from fedlearn.plugging.options import allowed_by
-from fedlearn.words.errors import SettingError, UsageError, said
+from fedlearn.core.errors import SettingError, UsageError, said
+from fedlearn.plugins.options import allowed_by
 
 MOST_BYTES = 1 << 22  # of a file of settings
 FlatValue = bool | int | float | str

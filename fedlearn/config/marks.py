@@ -1,7 +1,7 @@
 """Marks: what a field of the settings says beside its type, its range and its meaning.
 
 A mark stands in the ``Annotated`` of a field, beside the range. The command line, ``fedlearn settings``, error texts
-and `fedlearn.commands.unread` read marks (`names.py`), so that a setting is described where it is declared.
+and `fedlearn.commands.unused_settings` read marks (`names.py`), so that a setting is described where it is declared.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is declared of a setting: its name, meaning, flag and other names, and the names of plugins that it takes.
 
-All of it comes from the schema and from the page of tables (`fedlearn.plugins`); neither imports torch.
+All of it comes from the schema and from the page of tables (`fedlearn.plugins.tables`); neither imports torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from fedlearn.config.fields import Settings
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Moved, Panel
 from fedlearn.config.schema import RunConfig
-from fedlearn.plugins import TABLES
+from fedlearn.plugins.tables import TABLES
 
 Mark = TypeVar("Mark")
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from fedlearn.config.fields import Positive, Settings
-from fedlearn.plugging.options import allowed_by
-from fedlearn.words.errors import UsageError, quoted
+from fedlearn.core.errors import UsageError, quoted
+from fedlearn.plugins.options import allowed_by
 
 SIMULATED = "simulated"
 """Key in a node's config that the engines of simulations set to true: the node is virtual, and has no owner."""

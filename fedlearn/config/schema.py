@@ -22,7 +22,7 @@ from fedlearn.config.tables.reports import CompressionSettings, GateSettings, St
 from fedlearn.config.tables.rounds import EvaluationSettings, RoundSettings, StopSettings
 from fedlearn.config.tables.running import DeviceSettings, EngineSettings
 from fedlearn.config.tables.secure import SecureSettings
-from fedlearn.words.cohort import needed_of
+from fedlearn.core.cohort import needed_of
 
 DP_SGD = "dp-sgd"  # the learner that protects records
 

@@ -21,13 +21,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import nothing_held_out, records_are_private
 from fedlearn.data.reading import ending_of, text_of
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.npz import from_npz
-from fedlearn.plugging.options import allowed_by
-from fedlearn.words.errors import DataNotFound, UsageError
+from fedlearn.plugins.options import allowed_by
 
 ARRAYS = ".npz"
 Side = Annotated[int, Field(gt=0)]

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import SettingError
+from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.data.cache import cached
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.naming import is_map
 from fedlearn.data.partition_map import Rows, by_node, node_of_each
 from fedlearn.data.partitions import LARGEST_ALPHA, Offsets, groups_of
-from fedlearn.words.errors import SettingError
-from fedlearn.words.seeding import rng_for, seed_for
 
 log = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import SettingError
+from fedlearn.core.seeding import rng_for
 from fedlearn.data.base import QUANTILES
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn
 from fedlearn.data.partitions import LARGEST_ALPHA, PartitionTable, groups_of
-from fedlearn.words.errors import SettingError
-from fedlearn.words.seeding import rng_for
 
 WEIGHTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "iid": np.ones_like,

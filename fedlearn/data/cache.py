@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.cache.trusted import cache_folder, cache_folders, named_cache, said_of, say_once, why_not_ours
-from fedlearn.data.aside import aside
+from fedlearn.core.errors import UsageError
 from fedlearn.data.entries import Arrays, Entry, compare, content_hash, folder_name, read, write
-from fedlearn.words.errors import UsageError
+from fedlearn.data.staging import aside
 
 log = logging.getLogger(__name__)
 

@@ -18,13 +18,13 @@ from http.client import HTTPException
 import numpy as np
 
 from fedlearn.cache.trusted import cache_folder
-from fedlearn.data.aside import aside
+from fedlearn.core.errors import DataNotFound
 from fedlearn.data.base import TableSchema
 from fedlearn.data.column_files import Columns, read_columns
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
+from fedlearn.data.staging import aside
 from fedlearn.data.tables import table_dataset
-from fedlearn.words.errors import DataNotFound
 
 FILE = "california_housing.parquet"
 SCHEMA = TableSchema(

@@ -35,14 +35,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.cache.trusted import cache_folder
-from fedlearn.data.aside import aside
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.cache import cached
 from fedlearn.data.cache import load as load_entry
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
-from fedlearn.words.errors import DataNotFound, UsageError
+from fedlearn.data.staging import aside
 
 log = logging.getLogger(__name__)
 

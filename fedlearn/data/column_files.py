@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.base import TableSchema
 from fedlearn.data.folder import one_line
 from fedlearn.data.naming import in_one_form, plain_name, spelled
 from fedlearn.data.reading import check_unpacked, ending_of, size_of, unpacked
 from fedlearn.data.sources.table_files import Dialect, unpacked_size
-from fedlearn.words.errors import UsageError
 
 MISSING = {"", "?", "NA", "N/A", "NaN", "nan", "null", "None"}  # texts, unless a category is declared so
 NAMES = 20  # columns that an error names

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.reading import ending_of, one_line_errors
 from fedlearn.data.sources.column_values import Columns
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.npz import from_npz
 from fedlearn.data.sources.table_files import ENDINGS, Dialect, place_of, read_table
-from fedlearn.words.errors import DataNotFound, UsageError
 
 MOST_CLASSES = 20  # values of a target that are taken for classes
 MOST_CATEGORIES = 100

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.config.fields import Positive
+from fedlearn.core.errors import SettingError
 from fedlearn.data.dataset import Dataset
-from fedlearn.words.errors import SettingError
 
 Size = Annotated[int, Field(ge=0)]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 
 INSIDE = 255  # in the last channel, of bytes; 1 of floats
 

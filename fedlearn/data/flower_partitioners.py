@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.dataset import Dataset
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import load_plugin
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import load_plugin
 
 COLUMN = "label"
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data.reading import size_of
-from fedlearn.words.errors import SettingError
 
 NETWORK_TIMEOUT = 20.0  # seconds without an answer
 

@@ -7,18 +7,18 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from fedlearn import plugins
+from fedlearn.core.errors import DataNotFound, SettingError
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import no_downloads
 from fedlearn.data.naming import is_path
 from fedlearn.data.sources.paths import from_path
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import Registry, call_plugin
-from fedlearn.words.errors import DataNotFound, SettingError
+from fedlearn.plugins import tables
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import Registry, call_plugin
 
 DATASETS = Registry(
     "data.dataset",
-    plugins.DATASETS,
+    tables.DATASETS,
 )
 
 
@@ -59,7 +59,7 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
             loaded = call_plugin("data.dataset", name, loaded, data_dir, **needed)
     if isinstance(loaded, Dataset):
         return loaded
-    from fedlearn.data.sources.brought import brought
+    from fedlearn.data.sources.from_any import brought
 
     found = brought(loaded, name=name)
     if not found.nodes:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from unicodedata import normalize
 
-from fedlearn import plugins
 from fedlearn.data.reading import ending_of, one_line_errors
+from fedlearn.plugins import tables
 
 HUB = "hub:"
 MAP_SUFFIXES = (".csv", ".json")
-FILE_SUFFIXES = tuple(kind for kind in plugins.DATA_READERS if kind.startswith("."))
+FILE_SUFFIXES = tuple(kind for kind in tables.DATA_READERS if kind.startswith("."))
 
 
 @one_line_errors

@@ -10,10 +10,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from fedlearn.cache.trusted import named_cache
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.base import Examples
 from fedlearn.data.cache import cached, entry_at, place_of
 from fedlearn.data.entries import Arrays
-from fedlearn.words.errors import DataNotFound, UsageError
 
 PARTS = ("train", "test")
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data.reading import one_line_of, text_of
-from fedlearn.words.errors import SettingError, UsageError
 
 NO_NODE = -1
 MOST_BYTES = 1 << 28  # of a file

@@ -40,24 +40,24 @@ import json
 
 import numpy as np
 
-from fedlearn import plugins
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import SettingError
+from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.data.by_label import check_possible, joined, partitioned_by_label
 from fedlearn.data.by_record import BY_RECORD, partitioned_by_record
 from fedlearn.data.dataset import Dataset, Made
 from fedlearn.data.naming import is_map
 from fedlearn.data.partition_map import Rows, rows_of_each
 from fedlearn.data.partitions import Consecutive, Offsets, PartitionTable
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import Registry, call_plugin
-from fedlearn.words.errors import SettingError
-from fedlearn.words.seeding import rng_for, seed_for
+from fedlearn.plugins import tables
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import Registry, call_plugin
 
 SCHEMES = ("iid", "dirichlet", "pathological", "shard", "natural")  # made here, with settings in place of options
 EVEN = ("iid", "natural")  # the schemes of a data set that is made node by node
 PARTITIONS = Registry(
     "data.partition",
-    plugins.PARTITIONS,
+    tables.PARTITIONS,
 )
 
 

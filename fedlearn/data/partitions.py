@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.partition_map import Rows
-from fedlearn.words.errors import SettingError
 
 Offsets = NDArray[np.int64]
 

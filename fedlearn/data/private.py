@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import Examples
 from fedlearn.data.dataset import TEST_ROWS, WINDOWS, Dataset
 from fedlearn.data.drawing import drawn, each_by_itself, records_are_private, share_held_out
@@ -30,7 +31,6 @@ from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_path
 from fedlearn.data.stored import kept
 from fedlearn.data.tables import SPLIT_SEED, TEST_SHARE
-from fedlearn.words.errors import SettingError
 
 DECLARE = "`fedlearn declare {file}` writes {written}, which you read and edit: it is then the data set"
 IN_PYTHON = "declare them, as from_arrays(X, y, classes=2), or make a fedlearn.data.Dataset of its fields"

@@ -17,8 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar
 
-from fedlearn.plugging.tracebacks import place_of, shortened
-from fedlearn.words.errors import DataNotFound, FedlearnError, UsageError, printable
+from fedlearn.core.errors import DataNotFound, FedlearnError, UsageError, printable
+from fedlearn.plugins.tracebacks import place_of, shortened
 
 if TYPE_CHECKING:
     import zipfile

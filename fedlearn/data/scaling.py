@@ -17,10 +17,10 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import FedlearnError, SettingError
 from fedlearn.data.base import TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.reading import text_of
-from fedlearn.words.errors import FedlearnError, SettingError
 
 SETTING = "data.scaling"
 FILE = "statistics.json"  # of a run folder

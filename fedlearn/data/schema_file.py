@@ -27,12 +27,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.base import TableSchema
 from fedlearn.data.folder import one_line
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.reading import text_of
 from fedlearn.data.sources.table_files import Dialect
-from fedlearn.words.errors import UsageError
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Pair = tuple[Number, Number]

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedlearn.core.errors import SettingError
+from fedlearn.core.seeding import rng_for
 from fedlearn.data.base import Examples, Rows, TableSchema
 from fedlearn.data.dataset import Dataset, Made
-from fedlearn.words.errors import SettingError
-from fedlearn.words.seeding import rng_for
 
 Kind = Literal["images", "rows", "tokens"]
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import DataNotFound
 from fedlearn.data.array_file import is_of_arrays, load_array_file
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.cache import cached
@@ -31,7 +32,6 @@ from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.schema_file import read_schema
-from fedlearn.words.errors import DataNotFound
 
 TEST_SHARE = 0.2
 SPLIT_SEED = 20  # of the test split; fixed, so that runs of all seeds are tested on the same rows

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import SettingError
+from fedlearn.core.seeding import rng_for
 from fedlearn.data.base import Examples
-from fedlearn.words.errors import SettingError
-from fedlearn.words.seeding import rng_for
 
 SHARE = 0.5  # by default: choosing and reporting need rows alike
 FEWEST = 2  # test rows of which one can choose and one be reported

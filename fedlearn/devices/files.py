@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.core.errors import said
+from fedlearn.core.seeding import rng_for
 from fedlearn.devices.fleet import RANGES, Fleet
-from fedlearn.plugging.registry import did_you_mean
-from fedlearn.words.errors import said
-from fedlearn.words.seeding import rng_for
+from fedlearn.plugins.registry import did_you_mean
 
 SUFFIXES = (".csv", ".parquet", ".toml")
 LARGEST = 1 << 30  # bytes

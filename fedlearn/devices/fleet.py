@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.words.cohort import At
-from fedlearn.words.seeding import rng_for, seed_for
+from fedlearn.core.cohort import At
+from fedlearn.core.seeding import rng_for, seed_for
 
 DAY = 86400.0  # seconds
 SLOT = 3600.0  # seconds that a device stays reachable, or not, at least

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn import plugins
 from fedlearn.config.tables.running import DeviceSettings
+from fedlearn.core.errors import SettingError, quoted, said
 from fedlearn.devices.files import fleet_from, is_file
 from fedlearn.devices.fleet import Fleet
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import Registry, call_plugin
-from fedlearn.words.errors import SettingError, quoted, said
+from fedlearn.plugins import tables
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import Registry, call_plugin
 
 DEVICES = Registry(
     "devices.name",
-    plugins.DEVICES,
+    tables.DEVICES,
     asks=("__call__",),
 )
 """Functions of (clients, seed, examples, **options) that return a `Fleet`."""

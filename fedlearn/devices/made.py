@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.config.fields import NonNegative, Positive
+from fedlearn.core.seeding import rng_for
 from fedlearn.devices.fleet import Fleet, Floats
-from fedlearn.words.seeding import rng_for
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Hour = Annotated[float, Field(ge=0, le=24)]

@@ -1,12 +1,12 @@
 """How a run is executed; never what comes out of it."""
 
-from fedlearn import plugins
 from fedlearn.engine.base import Engine
-from fedlearn.plugging.registry import Registry
+from fedlearn.plugins import tables
+from fedlearn.plugins.registry import Registry
 
 ENGINES = Registry(
     "engine.name",
-    plugins.ENGINES,
+    tables.ENGINES,
     asks=("__call__",),
 )
 

@@ -12,13 +12,13 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
+from fedlearn.core.errors import UsageError
+from fedlearn.core.seeding import seed_for
 from fedlearn.flower import ClientAppCallable
-from fedlearn.plugging.generators import seeded_globals
-from fedlearn.plugging.own_packages import claim
-from fedlearn.plugging.registry import load_reference
-from fedlearn.plugins import CLIENT_APP, CLIENT_MANY, SERVER_APP
-from fedlearn.words.errors import UsageError
-from fedlearn.words.seeding import seed_for
+from fedlearn.plugins.generators import seeded_globals
+from fedlearn.plugins.own_packages import claim
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import CLIENT_APP, CLIENT_MANY, SERVER_APP
 
 IMPORTING = "import of a foreign app"  # purpose of the seed while the modules of a foreign app are imported
 

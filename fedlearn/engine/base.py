@@ -49,7 +49,7 @@ class Engine:
         """Return ``engine.options`` as keyword arguments of `run`; raise SettingError if one is wrong."""
         if not config.engine.options:
             return {}
-        from fedlearn.plugging.options import options_for  # imports pydantic, see above
+        from fedlearn.plugins.options import options_for  # imports pydantic, see above
 
         settings, *_ = inspect.signature(self.run).parameters
         return options_for(self.run, config.engine.options, setting="engine.options", reserved=(settings,))

@@ -13,10 +13,10 @@ from flwr.app import Context, Error, Message, RecordDict
 from fedlearn import flower, wire
 from fedlearn.config.policy import SIMULATED
 from fedlearn.config.tables.running import DEVICE_SETTING
+from fedlearn.core.errors import said
 from fedlearn.flower import ErrorCode
-from fedlearn.plugging.tracebacks import shortened
+from fedlearn.plugins.tracebacks import shortened
 from fedlearn.runs.kept_tracebacks import keep
-from fedlearn.words.errors import said
 
 FIRST_NODE_ID = 2  # Flower's server is node 1
 ClientCall = Callable[[Message, Context], Message]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import CENTRAL, NONE, as_baseline
 from fedlearn.config.tables.privacy import PrivacySettings
+from fedlearn.core.errors import SettingError
 from fedlearn.data.cache import checked
 from fedlearn.data.partitioning import partition_table
 from fedlearn.data.scaling import with_scaling
@@ -19,8 +20,7 @@ from fedlearn.devices import with_fingerprint
 from fedlearn.engine import load_engine
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, is_ours, with_found
-from fedlearn.plugging import objects
-from fedlearn.words.errors import SettingError
+from fedlearn.plugins import objects
 
 SLOW = (
     "training.precision = %r: this processor has no instructions for bfloat16, and a step takes many times as long as "

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fedlearn.words.errors import printable
+from fedlearn.core.errors import printable
 
 PRELOAD_TORCH = "fedlearn.engine.embedded.preload_torch"
 """The module that a process imports, before others are forked from it, to train networks."""

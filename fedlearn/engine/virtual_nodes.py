@@ -15,11 +15,11 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
+from fedlearn.aggregation.offers import Offers
+from fedlearn.core.errors import CheckpointError
 from fedlearn.engine.node_calls import FIRST_NODE_ID, error_reply
 from fedlearn.flower import ErrorCode, Run
-from fedlearn.folding.offers import Offers
 from fedlearn.runs.memories import packed, unpacked
-from fedlearn.words.errors import CheckpointError
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from flwr.common.config import get_fused_config_from_dir, get_project_config, parse_config_args
 
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

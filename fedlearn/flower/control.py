@@ -15,7 +15,7 @@ from typing import Any
 
 import fedlearn.flower  # noqa: F401, it sets Flower's switches before anything of it is imported
 from fedlearn.config.load import FlatValue
-from fedlearn.words.errors import RunFailed
+from fedlearn.core.errors import RunFailed
 
 KEY_IN_USE = "Public key already in use"
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from flwr.app import Context, Message
 
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import load_plugin
-from fedlearn.words.errors import RunFailed, SettingError
+from fedlearn.core.errors import RunFailed, SettingError
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import load_plugin
 
 SETTING = "client.mods"
 

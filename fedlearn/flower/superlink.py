@@ -58,7 +58,7 @@ NODE_ASKS, SERVER_SENDS = f"{FLEET}pull-messages", "/v1/runtime/push-messages"
 OPEN_TO_STRANGERS = (f"{FLEET}register-node", f"{FLEET}activate-node")
 """Calls that an unregistered node may make; Flower's answers say how to register."""
 
-MOST_RECORDS = 64  # records of a reply; `server/gate.py` takes no more
+MOST_RECORDS = 64  # records of a reply; `server/gate/gate.py` takes no more
 MOST_PARTS = 1024  # parts of a reply, of all levels: pieces of arrays are 5 MiB
 PATIENCE = 60_000  # milliseconds that a call waits for the database while others write; Flower's fail after 5,000
 LONGEST_WORK = 1e7  # seconds of work that a node may claim for a reply

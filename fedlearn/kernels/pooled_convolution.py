@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
 
 ROWS = (3, 5)  # heights of filters that the loops take
 MOST = 1 << 17  # weights: more do not stay in the processor's caches

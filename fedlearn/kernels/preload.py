@@ -2,8 +2,8 @@
 
 from contextlib import suppress
 
+from fedlearn.core.errors import SettingError
 from fedlearn.kernels import pooled_convolution
-from fedlearn.words.errors import SettingError
 
 with suppress(SettingError):  # the trial step before round 1 raises it again, as one line
     if pooled_convolution.has_vectors():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from fedlearn import plugins
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import NOTHING, Evaluation, Model
 from fedlearn.models.spec import ModelSpec, torch_module
-from fedlearn.plugging.objects import name_in
-from fedlearn.plugging.registry import did_you_mean, load_plugin, load_reference
-from fedlearn.words.errors import SettingError
+from fedlearn.plugins import tables
+from fedlearn.plugins.objects import name_in
+from fedlearn.plugins.registry import did_you_mean, load_plugin, load_reference
 
 
 class Models(Mapping[str, ModelSpec]):
@@ -41,7 +41,7 @@ class Models(Mapping[str, ModelSpec]):
         return len(self._table)
 
 
-MODELS = Models(plugins.MODELS)
+MODELS = Models(tables.MODELS)
 
 
 def model_spec(name: str) -> ModelSpec:
@@ -78,7 +78,7 @@ def load_model(name: str, spec: DataSpec, options: str = "", loss: str = "") -> 
     model = model_spec(name).build_model(spec, json.loads(options or "{}"))
     if loss:
         from fedlearn.models.objectives import objective_for
-        from fedlearn.models.torch_model import TorchModel
+        from fedlearn.models.torch.torch_model import TorchModel
 
         if not isinstance(model, TorchModel):
             raise SettingError(

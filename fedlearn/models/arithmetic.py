@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from fedlearn.config import RunConfig, from_flower
-from fedlearn.models.gradients import owned
+from fedlearn.core.state import State
 from fedlearn.models.loaded import loaded
-from fedlearn.models.singly.examples import made_up
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.state import State
+from fedlearn.models.per_example.examples import made_up
+from fedlearn.models.torch.gradients import owned
+from fedlearn.models.torch.torch_model import TorchModel
 
 TRIED = 2  # made-up examples: batch normalisation needs more than one
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.state import Layout, State, UpdateKind
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.secure.whole import WholeNumbers
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.state import Layout, State, UpdateKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,10 @@ import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.config.tables.learning import ModelSettings
+from fedlearn.core.errors import SettingError, said
+from fedlearn.core.metric import EPSILON
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.state import Layout, State, UpdateKind
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.naming import is_map
@@ -21,14 +25,10 @@ from fedlearn.data.scaling import scaled, with_scaling
 from fedlearn.data.validation import FEWEST, SHARE, SomeRows, measured_rows
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
-from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
-from fedlearn.models.initial import found_initial, initial_from
-from fedlearn.plugging.registry import load_reference
+from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, hook_of
+from fedlearn.models.torch.initial import found_initial, initial_from
+from fedlearn.plugins.registry import load_reference
 from fedlearn.secure.whole import WholeNumbers
-from fedlearn.words.errors import SettingError, said
-from fedlearn.words.metric import EPSILON
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.state import Layout, State, UpdateKind
 
 if TYPE_CHECKING:
     from fedlearn.secure.noisy import NoisyChanges
@@ -139,7 +139,7 @@ def _found_device(config: RunConfig) -> str:
     name = config.engine.device
     if name == "cpu" or not model_spec(config.model.name).trains_in_steps:
         return "cpu"
-    from fedlearn.models.device import device_of
+    from fedlearn.models.torch.device import device_of
 
     return str(device_of(name))
 
@@ -309,7 +309,7 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
 
 
 def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples, outputs: object) -> Iterator[str]:
-    from fedlearn.models.notes import (
+    from fedlearn.models.torch.notes import (
         LOOKED_AT,
         clipped_statistics,
         notes_on,
@@ -318,7 +318,7 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
         unlike_columns,
         unlike_targets,
     )
-    from fedlearn.models.torch_model import TorchModel
+    from fedlearn.models.torch.torch_model import TorchModel
 
     if isinstance(model, TorchModel):
         learner = config.training.learner or model.learner

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError
+from fedlearn.core.state import State
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import Model
-from fedlearn.words.errors import UsageError
-from fedlearn.words.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def predicted(model: Model, state: State, inputs: NDArray[Any], spec: DataSpec) 
     """
     made: Any = model
     if hasattr(made, "objective"):
-        from fedlearn.models.evaluating import answers
+        from fedlearn.models.torch.evaluating import answers
 
         return answers(made, state, inputs, spec)
     if spec.classes and hasattr(made, "shares"):

@@ -15,8 +15,8 @@ from fedlearn.config import RunConfig, config_from
 from fedlearn.config.load import Source
 from fedlearn.config.schema import DP_SGD
 from fedlearn.models import model_spec
-from fedlearn.plugging.registry import call_plugin, load_plugin
-from fedlearn.plugins import ALGORITHMS
+from fedlearn.plugins.registry import call_plugin, load_plugin
+from fedlearn.plugins.tables import ALGORITHMS
 
 DEFAULTS = RunConfig()
 TEST_SHARE = 0.2  # of a node's examples, where nodes are compared with themselves alone

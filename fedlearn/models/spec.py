@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import Model
-from fedlearn.plugging.registry import load_plugin
-from fedlearn.words.errors import SettingError
+from fedlearn.plugins.registry import load_plugin
 
 Build = Callable[[DataSpec, Mapping[str, Any]], Model]
 
@@ -95,6 +95,6 @@ def _of_module(given: object, spec: DataSpec, options: Mapping[str, Any]) -> Mod
     reference = given if isinstance(given, str) else getattr(given, "__qualname__", type(given).__name__)
     if isinstance(found, ModelSpec):
         raise SettingError("model.name", reference, "a ModelSpec from outside has a name in capitals: rename it")
-    from fedlearn.models.wrapping import as_model
+    from fedlearn.models.torch.wrapping import as_model
 
     return as_model(found, spec, options, reference)

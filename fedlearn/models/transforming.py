@@ -19,13 +19,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedlearn.core.errors import SettingError, said
 from fedlearn.data.base import DataSpec
 from fedlearn.data.filling import cut
-from fedlearn.models.making import made_up_examples
-from fedlearn.plugging.generators import restored_globals, seed_globals
-from fedlearn.plugging.registry import load_plugin
-from fedlearn.plugging.tracebacks import shortened
-from fedlearn.words.errors import SettingError, said
+from fedlearn.models.torch.making import made_up_examples
+from fedlearn.plugins.generators import restored_globals, seed_globals
+from fedlearn.plugins.registry import load_plugin
+from fedlearn.plugins.tracebacks import shortened
 
 Function = Callable[[Tensor], Tensor]
 TRANSFORM, AUGMENT, COLLATE = "data.transform", "data.augment", "data.collate"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.base import DataSpec
 from fedlearn.models.predicted import Predicted
-from fedlearn.words.errors import UsageError
 
 PREDICTION, PROBABILITY = "prediction", "probability"
 

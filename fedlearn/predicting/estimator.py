@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from fedlearn.core.errors import UsageError
 from fedlearn.predicting.predictor import Predictor
-from fedlearn.words.errors import UsageError
 
 
 class FittedRun(BaseEstimator):  # type: ignore[misc]

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedlearn.core.errors import UsageError
 from fedlearn.models.axes import logits_of
 from fedlearn.models.objectives import Classification, Labels, Regression
 from fedlearn.models.objectives.numbers import Counts
-from fedlearn.plugging.tracebacks import shortened
+from fedlearn.plugins.tracebacks import shortened
 from fedlearn.predicting.predictor import Predictor
-from fedlearn.words.errors import UsageError
 
 BATCH = 2  # rows of the example by which a network is followed
 INPUTS, OUTPUTS = "inputs", "outputs"

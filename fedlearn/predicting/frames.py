@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.sources.as_arrays import columns_of
 from fedlearn.data.sources.column_values import Columns, stripped
 from fedlearn.data.sources.forms import is_hf
 from fedlearn.data.sources.table_files import Dialect
-from fedlearn.words.errors import UsageError
 
 TRUTH = {"true": 1.0, "false": 0.0}  # as Arrow reads them in a CSV file
 

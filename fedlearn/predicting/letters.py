@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError, quoted
 from fedlearn.data.base import DataSpec
-from fedlearn.words.errors import UsageError, quoted
 
 OTHER = "\ufffd"  # the letter that stands for any other, where a data set has one
 

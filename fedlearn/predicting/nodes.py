@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import UsageError
+from fedlearn.core.state import State, is_same
 from fedlearn.engine.node_calls import FIRST_NODE_ID
-from fedlearn.plugging.own_packages import claimed
-from fedlearn.plugging.registry import load_reference
-from fedlearn.plugins import CLIENT_OWN
+from fedlearn.plugins.own_packages import claimed
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import CLIENT_OWN
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.memories import unpacked
 from fedlearn.runs.names import CHECKPOINT, NODE_STATES
 from fedlearn.runs.stored import read_part
-from fedlearn.words.errors import UsageError
-from fedlearn.words.state import State, is_same
 
 
 def state_on_node(folder: Path, node: int, state: State, model: Any, config: RunConfig) -> State:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.base import DataSpec
 from fedlearn.data.sources.image_folder import pictures_below
 from fedlearn.data.sources.images import decoded
-from fedlearn.words.errors import UsageError
 
 
 def are_pictures(rows: Any, spec: DataSpec) -> bool:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.naming import plain_name
 from fedlearn.data.reading import check_unpacked, ending_of, one_line_of, opened, unpacked
 from fedlearn.data.sources.column_values import Columns
 from fedlearn.data.sources.table_files import ENDINGS, Dialect, names_in, place_of, unpacked_size
 from fedlearn.predicting.pictures import files_in
-from fedlearn.words.errors import DataNotFound, UsageError
 
 if TYPE_CHECKING:
     from fedlearn.predicting.preparation import Preparation

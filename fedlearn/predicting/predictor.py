@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.state import State
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import Model
 from fedlearn.models.predicted import Predicted, predicted
 from fedlearn.predicting.answers import Wanted, named, probabilities, target_names
 from fedlearn.predicting.lost import Lost
 from fedlearn.predicting.preparation import Preparation
-from fedlearn.words.state import State
 
 log = logging.getLogger("fedlearn")
 

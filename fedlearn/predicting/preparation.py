@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import UsageError
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.filling import padded
 from fedlearn.data.reading import one_line_of, text_of
@@ -29,7 +30,6 @@ from fedlearn.data.tables import encoded, encoded_features
 from fedlearn.predicting import frames, letters, pictures
 from fedlearn.predicting.lost import Lost
 from fedlearn.runs.files import write_atomically
-from fedlearn.words.errors import UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -126,7 +126,7 @@ class Preparation:
 
     def inputs(self, rows: Any) -> Tensor:
         """Return rows as the input of a network: scaled numbers, one-hot categories, zeros for missing values."""
-        from fedlearn.models.inputs import inputs_of
+        from fedlearn.models.torch.inputs import inputs_of
 
         return inputs_of(self.spec)(self.arrays(rows))
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fedlearn.core.errors import UsageError
 from fedlearn.predicting.answers import Wanted, columns
 from fedlearn.predicting.lost import Lost
 from fedlearn.predicting.pieces import ROWS, pieces_of
 from fedlearn.predicting.predictor import Predictor
-from fedlearn.words.errors import UsageError
 
 KINDS = (".csv", ".parquet")
 ROW = "row"  # the column of row numbers, from 0, where no column is kept

@@ -8,18 +8,18 @@ from typing import Any
 from safetensors import SafetensorError
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import UsageError, said
+from fedlearn.core.state import State
 from fedlearn.data.base import DataSpec
 from fedlearn.models import load_model
 from fedlearn.models.base import Model, Planned
-from fedlearn.plugging import objects
+from fedlearn.plugins import objects
 from fedlearn.predicting.nodes import state_on_node
 from fedlearn.predicting.predictor import Predictor
 from fedlearn.predicting.preparation import Preparation
 from fedlearn.runs.names import BEST, MODEL
 from fedlearn.runs.reading import open_regular
 from fedlearn.runs.state_files import unpack_with_tied
-from fedlearn.words.errors import UsageError, said
-from fedlearn.words.state import State
 
 EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it
 MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole

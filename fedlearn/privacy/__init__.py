@@ -1,4 +1,4 @@
-"""Differential privacy: budgets, the accountant, noise, mechanisms. The auditor is ``fedlearn.privacy.audit``."""
+"""Differential privacy: budgets, the accountant, noise, mechanisms. The auditor is ``fedlearn.auditing``."""
 
 from fedlearn.privacy.accountant import PrivacyAccountant
 from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, largest_loss

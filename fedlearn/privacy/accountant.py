@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, as_plain, summed
-from fedlearn.words.errors import BudgetExceeded
 
 SLACK = 1e-9  # relative tolerance: the sum of a budget's shares misses the budget by some 1e-16 each
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedlearn.words.state import Array, State
+from fedlearn.core.state import Array, State
 
 SLACK = 1e-6  # relative: by so much rounding may miss the norm, and so much more noise is drawn
 

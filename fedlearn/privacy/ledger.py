@@ -17,11 +17,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy.bookings import Booking, Entry, Publication, bookings
 from fedlearn.privacy.budget import PrivacySpent
 from fedlearn.privacy.composed import are_within, spent_by
 from fedlearn.privacy.ledger_lines import FIRST, FORMAT, LedgerDamaged, check_of, line_of, plain_of, read
-from fedlearn.words.errors import BudgetExceeded
 
 
 class Storage(Protocol):

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from fedlearn.core.errors import FedlearnError
 from fedlearn.privacy.bookings import KINDS, Booking, Entry
 from fedlearn.privacy.budget import PrivacyUnit
-from fedlearn.words.errors import FedlearnError
 
 FORMAT = 1
 FIRST = 2  # line of the first entry; line 1 names the format and the data

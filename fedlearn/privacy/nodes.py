@@ -25,12 +25,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from fedlearn.core.errors import SettingError
 from fedlearn.privacy.accounts import GaussianRounds, Guarantee, epsilon_of, epsilons_by_round, noise_multiplier_for
 from fedlearn.privacy.accounts.guarantee import sampled
 from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
 from fedlearn.privacy.factorization.banded import Banded
-from fedlearn.privacy.studies import Study
-from fedlearn.words.errors import SettingError
+from fedlearn.privacy.population import Study
 
 if TYPE_CHECKING:
     from fedlearn.config import RunConfig

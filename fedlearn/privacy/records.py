@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from fedlearn.core.errors import SettingError
 from fedlearn.privacy.accounts import GaussianRounds, Guarantee, epsilon_of, noise_multiplier_for
 from fedlearn.privacy.accounts.guarantee import sampled
 from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
-from fedlearn.words.errors import SettingError
 
 if TYPE_CHECKING:
     from fedlearn.config import RunConfig

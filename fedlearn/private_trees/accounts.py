@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
-from fedlearn.words.errors import BudgetExceeded
 
 NOT_DECLARED = "bounds were read from the data: not private"
 

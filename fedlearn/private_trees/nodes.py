@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.words.errors import Refused
+from fedlearn.core.errors import Refused
 
 LEAF = -1
 """Value of ``feature`` and ``first_child`` at a leaf."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from fedlearn.core.metric import PRIVATE_ROWS, Metric
 from fedlearn.report.chosen import ONCE
 from fedlearn.report.numbers import number_spread
 from fedlearn.report.paired import CORRECTION, Difference, Scores, differences
 from fedlearn.report.points import Point
 from fedlearn.report.stored import StoredRun
-from fedlearn.words.metric import PRIVATE_ROWS, Metric
 
 BETTER_BY = "the best is better by"
 NOT_CHOSEN = "no point is called the best: a private run chooses by public rows only, and the test rows are private"

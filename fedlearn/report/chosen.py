@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fedlearn.core.metric import Metric
+from fedlearn.core.metrics import Metrics
 from fedlearn.report.numbers import text_of
-from fedlearn.words.metric import Metric
-from fedlearn.words.metrics import Metrics
 
 ONCE = "on the test rows, measured once"
 

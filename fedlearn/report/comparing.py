@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from fedlearn.core.errors import UsageError, printable
 from fedlearn.report.charts.learning import curves
 from fedlearn.report.folders import is_run
 from fedlearn.report.numbers import count, ratio, seconds, size
@@ -35,7 +36,6 @@ from fedlearn.report.tables import Column, Table
 from fedlearn.report.traffic import measured_in
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import check_path
-from fedlearn.words.errors import UsageError, printable
 
 MEASURED_TIME = "_seconds"  # the end of names of columns that differ between any two runs
 NAMES = ("A", "B")

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
+from fedlearn.core.errors import UsageError
 from fedlearn.runs.names import EVENTS, SETTINGS, SUMMARY, TABLE
 from fedlearn.runs.reading import check_path
-from fedlearn.words.errors import UsageError
 
 MARKS = (SETTINGS, EVENTS, TABLE, SUMMARY)  # a folder with one of these files is a run folder
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fedlearn.config.baselines import LOCAL, NONE
+from fedlearn.core.gains import Compared, beside
+from fedlearn.core.metric import ALONE, TEST_EXAMPLES, Metric
 from fedlearn.report.rows import Row, node_rows
 from fedlearn.report.stored import StoredRun
 from fedlearn.runs.nodes import PARTITION, ROUND
-from fedlearn.words.gains import Compared, beside
-from fedlearn.words.metric import ALONE, TEST_EXAMPLES, Metric
 
 
 def last_measured(run: StoredRun, metric: Metric) -> dict[int, Row]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import floor, log10
 from typing import NamedTuple
 
-from fedlearn.words.metric import Metric
+from fedlearn.core.metric import Metric
 
 ALIKE = 1e-6  # share of a mean: a smaller deviation counts as zero
 SMALL = 5e-4  # below it, four digits behind the point are not enough

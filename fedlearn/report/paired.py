@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.metric import Metric
 from fedlearn.report.numbers import number
-from fedlearn.words.metric import Metric
 
 ERROR = 0.05  # of the family of all comparisons
 CORRECTION = "Holm"

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.core.errors import UsageError
+from fedlearn.core.node import CLASS, Dealt
 from fedlearn.data.base import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.dealing import dealt_to
@@ -23,8 +25,6 @@ from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.charts.plots import FORMATS, save
 from fedlearn.report.charts.skew import chart_of
 from fedlearn.report.tables import Table
-from fedlearn.words.errors import UsageError
-from fedlearn.words.node import CLASS, Dealt
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,12 +12,12 @@ from typing import Any
 from fedlearn.config.baselines import CENTRAL, FOLLOWS, LOCAL, NONE, replaced_by
 from fedlearn.config.marks import ReadIf
 from fedlearn.config.names import marks, setting_names
+from fedlearn.core.metric import Metric
+from fedlearn.core.metrics import Metrics
 from fedlearn.report.numbers import SMALLER, MeanSd
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.varied import varied_by
-from fedlearn.words.metric import Metric
-from fedlearn.words.metrics import Metrics
 
 PHASES = ("selection", "training", "evaluation")
 NO_DIFFERENCE = (

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
+from fedlearn.core.errors import printable, said
+from fedlearn.core.metrics import COUNTS_IN
 from fedlearn.runs.names import NODES
 from fedlearn.runs.reading import open_regular
-from fedlearn.words.errors import printable, said
-from fedlearn.words.metrics import COUNTS_IN
 
 LARGEST = 1e100  # above it, the difference of two numbers may be infinite
 SMALLEST = 1 / LARGEST  # below it, a quotient may be infinite

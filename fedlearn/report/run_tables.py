@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from fedlearn.core.metric import Metric
+from fedlearn.core.metrics import COUNTS_IN
 from fedlearn.report.choosing import BETTER_BY, choice_of
 from fedlearn.report.numbers import (
     count,
@@ -36,8 +38,6 @@ from fedlearn.report.points import (
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 from fedlearn.report.traffic import measured_in
-from fedlearn.words.metric import Metric
-from fedlearn.words.metrics import COUNTS_IN
 
 NOT_IN_PAPERS = ("seconds", "model_sha256")
 SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote
 
+from fedlearn.core.errors import UsageError, said
 from fedlearn.report.folders import runs_below
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
@@ -23,7 +24,6 @@ from fedlearn.report.stored import LogRead, StoredRun, read_run
 from fedlearn.report.writing import title_of
 from fedlearn.runs.names import EVENTS
 from fedlearn.runs.reading import open_regular
-from fedlearn.words.errors import UsageError, said
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.config.load import flat_from_toml
+from fedlearn.core.errors import printable, said
+from fedlearn.core.metric import VALIDATION_ROWS
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.spread import ON_NODES
 from fedlearn.report.folders import MARKS
 from fedlearn.report.rows import Row, finite, read_rows
 from fedlearn.runs.history import COLUMNS
@@ -36,10 +40,6 @@ from fedlearn.runs.names import (
 )
 from fedlearn.runs.participation import OF_A_RUN, is_secret, without_participation
 from fedlearn.runs.reading import cleaned, read_small
-from fedlearn.words.errors import printable, said
-from fedlearn.words.metric import VALIDATION_ROWS
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.spread import ON_NODES
 
 NOTES = "notes.txt"  # written by the user
 RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)

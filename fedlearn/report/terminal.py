@@ -17,9 +17,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fedlearn.core.metrics import COUNTS_IN
 from fedlearn.report.numbers import SMALLER, size, text_of
 from fedlearn.runs.log import Event, RunView, following
-from fedlearn.words.metrics import COUNTS_IN
 
 GAP = 2  # blanks between the columns of a table
 SHORTEST_BAR, LONGEST_BAR = 4, 24

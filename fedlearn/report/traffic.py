@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fedlearn.core.metric import VIRTUAL_SECONDS
 from fedlearn.report.numbers import bits, bits_spread, seconds, seconds_spread, size, size_spread
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column
-from fedlearn.words.metric import VIRTUAL_SECONDS
 
 BITS = 8  # in a byte
 

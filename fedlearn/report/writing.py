@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from fedlearn.core.errors import UsageError, printable, said
 from fedlearn.report.charts.kinds import Chart, HeatMap
 from fedlearn.report.charts.learning import curves, pareto
 from fedlearn.report.charts.nodes import over_nodes
@@ -27,7 +28,6 @@ from fedlearn.report.tables import Table
 from fedlearn.runs.checksums import write_report_checksums
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import read_small
-from fedlearn.words.errors import UsageError, printable, said
 
 FOLDER = "report"
 PAGE = "index.html"

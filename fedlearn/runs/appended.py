@@ -20,9 +20,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedlearn.core.errors import UsageError
 from fedlearn.runs.names import EVENTS, NODES
 from fedlearn.runs.reading import open_regular
-from fedlearn.words.errors import UsageError
 
 APPENDED = (EVENTS, NODES)  # written by log.py and nodes.py
 PIECE = 1 << 20  # bytes that are read at a time

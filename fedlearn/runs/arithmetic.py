@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 
 CHANGES = {
     "shared gradients": "a gradient that two parameters share is no longer changed in place for both",

@@ -22,6 +22,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from fedlearn.core.cohort import Typical
+from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics
+from fedlearn.core.state import Array, State
 from fedlearn.runs.appended import AppendedFiles
 from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.committed import Committed
@@ -31,12 +34,9 @@ from fedlearn.runs.manifest import Manifest, Setting
 from fedlearn.runs.memories import MemoryFile, appended, begun, written
 from fedlearn.runs.names import CHECKPOINT, HISTORY, kept_name, memory_name, state_name
 from fedlearn.runs.published import Published, best_to_publish, check_best
-from fedlearn.runs.remains import check_not_lost, clear
+from fedlearn.runs.stale_files import check_not_lost, clear
 from fedlearn.runs.state_files import pack_state
 from fedlearn.runs.stored import Stored, found_code, read_code, read_state, read_stored
-from fedlearn.words.cohort import Typical
-from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
-from fedlearn.words.state import Array, State
 
 
 class RunStore:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from fedlearn.core.errors import CheckpointError
 from fedlearn.runs.appended import Appended
 from fedlearn.runs.environment import environment
 from fedlearn.runs.files import sha256, write_atomically
@@ -39,7 +40,6 @@ from fedlearn.runs.names import (
 )
 from fedlearn.runs.reading import read_as
 from fedlearn.runs.stored import read_part
-from fedlearn.words.errors import CheckpointError
 
 FILES = (SETTINGS, ENVIRONMENT, DATA, DEALT, EVENTS, NODES, TABLE, MODEL, BEST, CHECKPOINT, CLASSES, STATISTICS,
          SUMMARY, f"{MODELS}/*.safetensors", "objects/*.pickle")  # fmt: skip

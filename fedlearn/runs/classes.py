@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedlearn.core.errors import printable
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.names import CLASSES
 from fedlearn.runs.reading import read_as
-from fedlearn.words.errors import printable
 
 LONGEST_NAME = 100  # letters of a class's name that are shown
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.plugging.own_code import own_code
+from fedlearn.core.errors import UsageError
+from fedlearn.plugins.own_code import own_code
 from fedlearn.runs.arithmetic import CHANGES, changes_since
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.names import CHECKPOINT
-from fedlearn.words.errors import UsageError
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from fedlearn.core.state import State
 from fedlearn.runs.history import History, RoundRecord
 from fedlearn.runs.names import state_name
 from fedlearn.runs.state_files import pack_state
-from fedlearn.words.state import State
 
 
 @dataclass(frozen=True, slots=True)

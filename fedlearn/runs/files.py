@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedlearn.cache import trusted
+from fedlearn.core.errors import RunFailed
 from fedlearn.runs.reading import open_within
-from fedlearn.words.errors import RunFailed
 
 
 def sha256(data: bytes) -> str:

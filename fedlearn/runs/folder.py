@@ -18,10 +18,11 @@ import tomli_w
 
 from fedlearn.cache.trusted import lock, say_once
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
+from fedlearn.core.errors import SettingError, UsageError, said
 from fedlearn.data.base import DataSpec
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
-from fedlearn.plugging.objects import is_reference
+from fedlearn.plugins.objects import is_reference
 from fedlearn.runs.environment import environment
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.manifest import Manifest
@@ -29,7 +30,6 @@ from fedlearn.runs.names import CHECKPOINT, DATA, ENVIRONMENT, EVENTS, LOCK, SET
 from fedlearn.runs.public_data import read_spec
 from fedlearn.runs.reading import open_regular, read_small
 from fedlearn.runs.settings import free_to_change, is_place, kept
-from fedlearn.words.errors import SettingError, UsageError, said
 
 LOOKED_AT = 0.05  # seconds within which another process sees whether the folder is locked
 

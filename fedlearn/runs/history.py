@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any, Self
 
-from fedlearn.words.metric import Measured
-from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
+from fedlearn.core.metric import Measured
+from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics
 
 
 @dataclass(frozen=True, slots=True)

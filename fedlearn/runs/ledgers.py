@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fedlearn.cache import trusted as files
+from fedlearn.core.errors import UsageError, quoted
 from fedlearn.privacy.ledger_lines import LedgerDamaged, check_of, lines_in
 from fedlearn.runs.files import sync_folder, write_atomically
-from fedlearn.words.errors import UsageError, quoted
 
 SUFFIX = ".ledger"
 FULL = 10 * 2**30  # bytes of answers that are kept for one data set, not counting the last one

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
+from fedlearn.core.clock import Clock
+from fedlearn.core.errors import UsageError
+from fedlearn.core.metrics import Metrics, declared
 from fedlearn.runs.files import storing
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.reading import LONGEST_TEXT, cleaned, open_regular, open_to_append
-from fedlearn.words.clock import Clock
-from fedlearn.words.errors import UsageError
-from fedlearn.words.metrics import Metrics, declared
 
 LOOK = 0.1  # seconds between looks at the log
 SHOWN_ROUNDS = 10

@@ -19,12 +19,12 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from fedlearn.core.cohort import Typical
+from fedlearn.core.errors import CheckpointError, SettingError, UsageError
 from fedlearn.runs.appended import Written
 from fedlearn.runs.files import sha256
 from fedlearn.runs.memories import MemoryFile
 from fedlearn.runs.names import BEST
-from fedlearn.words.cohort import Typical
-from fedlearn.words.errors import CheckpointError, SettingError, UsageError
 
 FORMAT = 2
 LARGEST = 1 << 26  # bytes; the names of 100,000 parameters take a tenth

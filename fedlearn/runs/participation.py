@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedlearn.words.cohort import Fate
+from fedlearn.core.cohort import Fate
 
 COUNTS = ("ready", "cohort", "attempts", "attempt", "uploads", *Fate)
 OF_BYTES = ("bytes_", "bits_", "compression_ratio")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.base import DataSpec
 from fedlearn.runs.names import DATA
 from fedlearn.runs.reading import read_small
-from fedlearn.words.errors import UsageError
 
 
 def read_spec(folder: Path) -> DataSpec:

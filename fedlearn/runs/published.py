@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fedlearn.core.errors import CheckpointError
+from fedlearn.core.metrics import Metrics
 from fedlearn.runs.files import write_atomically, write_from, write_together
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
 from fedlearn.runs.names import BEST, MODEL, TABLE, state_name
 from fedlearn.runs.stored import Stored, read_part
-from fedlearn.words.errors import CheckpointError
-from fedlearn.words.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from fedlearn.words.errors import UsageError, printable, quoted, said
+from fedlearn.core.errors import UsageError, printable, quoted, said
 
 MOST_BYTES = 1 << 22  # of a small file; a hundred times more than a run writes
 LONGEST_TEXT = 2000  # characters of one value

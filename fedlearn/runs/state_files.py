@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from fedlearn.words.state import Array, plain_names
+from fedlearn.core.state import Array, plain_names
 
 TIED = "tied"  # the entry of the head that holds the further names
 

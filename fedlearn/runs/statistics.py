@@ -13,11 +13,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedlearn.core.errors import printable
 from fedlearn.runs.classes import LONGEST_NAME
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.names import STATISTICS
 from fedlearn.runs.reading import read_as, schema_of
-from fedlearn.words.errors import printable
 
 Number = Annotated[float, Field(ge=-(2**53), le=2**53)]  # of records, with noise
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedlearn.cache.trusted import lock
+from fedlearn.core.errors import UsageError, said
+from fedlearn.core.stopping import is_over, stopped_when
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.names import LOCK, STOP
 from fedlearn.runs.reading import read_small
-from fedlearn.words.errors import UsageError, said
-from fedlearn.words.stopping import is_over, stopped_when
 
 
 def ask_to_stop(folder: Path, by: str) -> None:

@@ -13,7 +13,10 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from fedlearn.plugging import objects
+from fedlearn.core.errors import CheckpointError, UsageError
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.state import Array, State, is_same
+from fedlearn.plugins import objects
 from fedlearn.runs.appended import Written
 from fedlearn.runs.files import sha256
 from fedlearn.runs.history import History, RoundRecord
@@ -21,9 +24,6 @@ from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.memories import MemoryFile
 from fedlearn.runs.names import CHECKPOINT, HISTORY, NODE_STATES, STATE, memory_name, state_name
 from fedlearn.runs.state_files import unpack_state
-from fedlearn.words.errors import CheckpointError, UsageError
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.state import Array, State, is_same
 
 OBJECT_NAME = re.compile(rf"{objects.FOLDER}/\w+-[0-9a-f]{{{objects.DIGITS}}}\.pickle")
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import Refused, UsageError
 from fedlearn.secure.masks import Words, zeros
-from fedlearn.words.errors import Refused, UsageError
 
 FEWEST_BITS, MOST_BITS = 2, 24  # above, rounding in float64 could leave the range
 LARGEST_WEIGHT = 64  # so that the sum of a thousand nodes with 16 bits fits into 32

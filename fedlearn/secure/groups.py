@@ -19,10 +19,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import UsageError
+from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.secure.level import FEWEST, Level
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import UsageError
-from fedlearn.words.seeding import rng_for, seed_for
 
 
 def groups_of(nodes: Sequence[int], *, size: int, seed: int, at: At) -> list[tuple[int, ...]]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
+from fedlearn.core.errors import Refused
 from fedlearn.secure import shamir
-from fedlearn.words.errors import Refused
 
 SIZE = 32  # bytes of a secret, a public key and everything derived
 FOLLOWS = b"follows="  # in the line of a public key: the key before it, and that key's signature of the new one

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 
 SECURITY, SUCCESS = 40, 20  # bits: a report is opened with at most 2^-40, a sum fails with at most 2^-20
 FEWEST = 3  # a sum of two nodes tells each of them what the other has sent

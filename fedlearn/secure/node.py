@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fedlearn.core.errors import Refused
 from fedlearn.secure import envelopes, shamir, texts
 from fedlearn.secure.envelopes import Shares, direction
 from fedlearn.secure.keys import NodeKey, Signer, is_signed
@@ -34,7 +35,6 @@ from fedlearn.secure.messages import (
 from fedlearn.secure.policy import Demands
 from fedlearn.secure.question import Question, bits_of
 from fedlearn.secure.secrets import Kept, Secrets, commitment
-from fedlearn.words.errors import Refused
 
 
 class SecureNode:

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import Layout, State
+from fedlearn.privacy.local_dp import OwnNoise
 from fedlearn.privacy.noise import Noise
-from fedlearn.privacy.own_noise import OwnNoise
 from fedlearn.secure.masks import Words
 from fedlearn.secure.summands import Kept, Total
 from fedlearn.secure.whole import MOST_BITS, with_sign, without_sign
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import Layout, State
 
 TAIL = 12.0  # standard deviations of the noise of a sum: beyond them lies a number of 10^32
 COARSE = 2.0  # the grid has so many times the root of the number of entries steps in clip, or more

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fedlearn.core.errors import Refused
 from fedlearn.secure import shamir
 from fedlearn.secure.keys import KeyPair
 from fedlearn.secure.masking import add_pairs, self_seed
@@ -12,7 +13,6 @@ from fedlearn.secure.masks import Words, add_mask, reduced
 from fedlearn.secure.messages import Roster
 from fedlearn.secure.question import bits_of
 from fedlearn.secure.secrets import commitment
-from fedlearn.words.errors import Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import sys
 import numpy as np
 
 from fedlearn.compression import bits as few_bits
+from fedlearn.core.errors import Refused
 from fedlearn.secure.masks import Words, zeros
-from fedlearn.words.errors import Refused
 
 
 def packed(vector: Words, bits: int) -> bytes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedlearn.core.errors import Refused
 from fedlearn.secure.keys import is_signed
 from fedlearn.secure.level import FEWEST, SECURITY
 from fedlearn.secure.messages import Advertised, Roster
-from fedlearn.words.errors import Refused
 
 
 class UnlistedPeers(Refused):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fedlearn.words.errors import Refused
+from fedlearn.core.errors import Refused
 
 _MOST = 1 << 63
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from fedlearn.core.errors import Refused
 from fedlearn.secure import envelopes, keys, texts
 from fedlearn.secure.envelopes import committed, direction
 from fedlearn.secure.keys import is_signed, is_usable
@@ -35,7 +36,6 @@ from fedlearn.secure.messages import (
 from fedlearn.secure.opening import Found, opened
 from fedlearn.secure.packed import packed, unpacked
 from fedlearn.secure.question import Question, bits_of
-from fedlearn.words.errors import Refused
 
 
 class Phase(IntEnum):

@@ -17,12 +17,12 @@ from fedlearn.compression.chain import Chain
 from fedlearn.compression.drop import Drop
 from fedlearn.compression.identity import Identity
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import Refused, SettingError
+from fedlearn.core.seeding import rng_for
+from fedlearn.core.state import Array, ArraySpec, Layout, Positions, State
 from fedlearn.secure.fixed_point import LARGEST_WEIGHT, FixedPoint, coarse_weight, concatenated
 from fedlearn.secure.groups import largest_group
 from fedlearn.secure.masks import Words, zeros
-from fedlearn.words.errors import Refused, SettingError
-from fedlearn.words.seeding import rng_for
-from fedlearn.words.state import Array, ArraySpec, Layout, Positions, State
 
 Flat = NDArray[np.float64]
 

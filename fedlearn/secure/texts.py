@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from fedlearn.words.errors import FedlearnError, Refused
+from fedlearn.core.errors import FedlearnError, Refused
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import Refused, UsageError
 from fedlearn.secure.masks import Words, zeros
-from fedlearn.words.errors import Refused, UsageError
 
 MOST_BITS = 63  # of a sum with its sign
 

@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+from fedlearn.core.errors import UsageError
+from fedlearn.core.metric import PRIVATE_ROWS
 from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result, write_tables
 from fedlearn.sweeps.running import place_of, run_sweep
-from fedlearn.words.errors import UsageError
-from fedlearn.words.metric import PRIVATE_ROWS
 
 AFTER = "stop.after"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import RunFailed, UsageError, error_of
 from fedlearn.engine.ray_runtime.calls import called
 from fedlearn.engine.ray_runtime.cluster import versions, why_unequal
-from fedlearn.sweeps.lanes import Ended, outcome_of
-from fedlearn.words.errors import RunFailed, UsageError, error_of
+from fedlearn.sweeps.parallel import Ended, outcome_of
 
 
 def can_spread(configs: Sequence[RunConfig]) -> bool:

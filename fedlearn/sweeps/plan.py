@@ -38,10 +38,10 @@ import tomli_w
 
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, flat_from_assignments
+from fedlearn.core.errors import UsageError, said
 from fedlearn.data.validation import SHARE
 from fedlearn.models.loaded import can_validate
 from fedlearn.models.presets import settings_from
-from fedlearn.words.errors import UsageError, said
 
 VALIDATION = "data.validation_share"
 TAKEN = ("run", "seed", "seeds", "round", "status", "reason")

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import FedlearnError, RunFailed, UsageError
+from fedlearn.core.metrics import KNOWN, declared
 from fedlearn.engine import load_engine
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.session import engine_of, session
@@ -18,12 +20,10 @@ from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import CHECKPOINT
 from fedlearn.runs.stop_requests import stoppable
-from fedlearn.sweeps.lanes import Ended, lanes_for, side_by_side
 from fedlearn.sweeps.machines import can_spread, on_machines
+from fedlearn.sweeps.parallel import Ended, lanes_for, side_by_side
 from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result, write_tables
-from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
-from fedlearn.words.metrics import KNOWN, declared
 
 PLAN = "sweep.toml"  # the plan of a sweep, in its folder
 

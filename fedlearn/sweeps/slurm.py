@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from fedlearn.core.errors import UsageError
 from fedlearn.engine.session import session
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
@@ -19,7 +20,6 @@ from fedlearn.runs.stop_requests import stoppable
 from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result
 from fedlearn.sweeps.running import PLAN, ended, place_of, refuse_single_run, result_of, stored, tell
-from fedlearn.words.errors import UsageError
 
 SCRIPT, LOGS = "array.sbatch", "slurm"
 TEXT = """\

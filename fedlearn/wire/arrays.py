@@ -17,8 +17,8 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedlearn import flower
 from fedlearn.compression.base import Payload
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Array
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Array
 
 
 @lru_cache(maxsize=4096)

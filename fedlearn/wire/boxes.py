@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedlearn import flower
+from fedlearn.core.errors import Refused
 from fedlearn.wire.arrays import replace_arrays
-from fedlearn.words.errors import Refused
 
 BOX = "fedlearn.box"  # the name of the one value of a box
 SMALL = 2**20  # bytes that a box may hold to be one value

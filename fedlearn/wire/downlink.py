@@ -12,12 +12,12 @@ from fedlearn import flower
 from fedlearn.compression import Anchor, Codec, Payload, anchor_codec, load_anchor, load_downlink
 from fedlearn.compression.anchor import corrected, name_of, number_in
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import Refused
+from fedlearn.core.seeding import anchor_seed, downlink_seed
+from fedlearn.core.state import Array, Layout, State, Update
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 from fedlearn.wire.messages import read_state
 from fedlearn.wire.records import ANCHOR, DOWNLINK, config_in, state_record
-from fedlearn.words.errors import Refused
-from fedlearn.words.seeding import anchor_seed, downlink_seed
-from fedlearn.words.state import Array, Layout, State, Update
 
 ALIVE = 4  # decoded anchors that a process holds; synchronous rounds have one, asynchronous ones a few
 

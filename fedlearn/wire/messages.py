@@ -21,6 +21,9 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower
+from fedlearn.core.cohort import Instruction
+from fedlearn.core.errors import Refused, said
+from fedlearn.core.state import State
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 from fedlearn.wire.records import (
     ARRAYS,
@@ -40,9 +43,6 @@ from fedlearn.wire.records import (
     config_in,
     state_record,
 )
-from fedlearn.words.cohort import Instruction
-from fedlearn.words.errors import Refused, said
-from fedlearn.words.state import State
 
 LONGEST_NAME = 64  # characters of the name of an anchor; ours have a third
 

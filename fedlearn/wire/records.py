@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedlearn import flower
-from fedlearn.words.errors import Refused
+from fedlearn.core.errors import Refused
 
 READY_QUERY = "query.ready"
 ROUND_OVER = "query.round_over"

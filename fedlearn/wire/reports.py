@@ -10,6 +10,10 @@ from xxhash import xxh3_64
 
 from fedlearn import flower
 from fedlearn.compression.base import Codec
+from fedlearn.core.cohort import Instruction
+from fedlearn.core.errors import Refused
+from fedlearn.core.metric import TRAIN_LOSS
+from fedlearn.core.state import Layout, State, Update
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 from fedlearn.wire.records import (
     ARRAYS,
@@ -22,10 +26,6 @@ from fedlearn.wire.records import (
     parcels_of,
     state_record,
 )
-from fedlearn.words.cohort import Instruction
-from fedlearn.words.errors import Refused
-from fedlearn.words.metric import TRAIN_LOSS
-from fedlearn.words.state import Layout, State, Update
 
 
 def metrics_record(metrics: Mapping[str, float], num_examples: int) -> MetricRecord:

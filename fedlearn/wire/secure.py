@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from fedlearn import flower
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import Refused
 from fedlearn.wire.records import CONFIG, SECURE, config_in
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import Refused
 
 SHARES = "query.shares"
 SURVIVORS = "query.survivors"

@@ -10,10 +10,10 @@ from typing import cast
 from flwr.app import Message, MetricRecord
 
 from fedlearn import wire
-from fedlearn.words.cohort import Fate, NodeReport
-from fedlearn.words.errors import Refused, said
-from fedlearn.words.metrics import Metrics
-from server.limits import too_far
+from fedlearn.core.cohort import Fate, NodeReport
+from fedlearn.core.errors import Refused, said
+from fedlearn.core.metrics import Metrics
+from server.gate.limits import too_far
 from server.run import ServerRun
 
 

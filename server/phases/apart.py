@@ -9,11 +9,11 @@ import numpy as np
 from fedlearn import wire
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import LOCAL
-from fedlearn.words.cohort import Fate
-from fedlearn.words.metric import Measured, Metric
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.spread import Spread
-from fedlearn.words.state import State
+from fedlearn.core.cohort import Fate
+from fedlearn.core.metric import Measured, Metric
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.spread import Spread
+from fedlearn.core.state import State
 from server.attempt import Reporting
 from server.phases.answers import answers_to, finite, measured_by, sound_answers
 from server.run import ServerRun

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fedlearn.core.cohort import At, Fate, Member, NodeReport
+from fedlearn.core.errors import CheckpointError, Refused
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.log import EventTail
 from fedlearn.runs.names import ASKED_SUM, EVENTS
 from fedlearn.secure import texts
-from fedlearn.words.cohort import At, Fate, Member, NodeReport
-from fedlearn.words.errors import CheckpointError, Refused
 from server.attempt import Reporting
 from server.run import ServerRun
 

@@ -11,10 +11,10 @@ from flwr.app import ArrayRecord, ConfigRecord
 from fedlearn import flower, wire
 from fedlearn.compression import Payload, load_downlink
 from fedlearn.config import RunConfig
-from fedlearn.words.cohort import At, Instruction, Member
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.seeding import downlink_seed
-from fedlearn.words.state import State
+from fedlearn.core.cohort import At, Instruction, Member
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.seeding import downlink_seed
+from fedlearn.core.state import State
 from server.attempt import Configuration
 from server.run import ServerRun
 

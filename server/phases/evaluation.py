@@ -8,11 +8,11 @@ from dataclasses import replace
 from flwr.app import ConfigRecord, Message, MetricRecord
 
 from fedlearn import wire
+from fedlearn.core.cohort import At, Member
+from fedlearn.core.metric import Measured
+from fedlearn.core.state import State
 from fedlearn.models import NOTHING, Evaluation
 from fedlearn.models.loaded import dataset_of, evaluate_part, rows_measured, scores_of_test_set
-from fedlearn.words.cohort import At, Member
-from fedlearn.words.metric import Measured
-from fedlearn.words.state import State
 from server.attempt import Reporting
 from server.phases.answers import answers_to, finite, sound_answers, take_scores
 from server.run import ServerRun

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.state import Entries, Layout, Update
 from fedlearn.secure.summands import Summands, Total
-from fedlearn.words.state import Entries, Layout, Update
 from strategies.collected import Collected
 
 

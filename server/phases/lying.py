@@ -13,16 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedlearn.aggregation import STATE, FoldPlan
+from fedlearn.aggregation.fold import ParcelFold
 from fedlearn.attacks import Attack, Float64, attack_of, attackers_of
-from fedlearn.folding import STATE, FoldPlan
-from fedlearn.folding.fold import ParcelFold
-from fedlearn.words.cohort import At, Fate, Member, NodeReport
-from fedlearn.words.errors import Refused, RunFailed
-from fedlearn.words.seeding import rng_for
-from fedlearn.words.state import Entries, Sends, State, Update
+from fedlearn.core.cohort import At, Fate, Member, NodeReport
+from fedlearn.core.errors import Refused, RunFailed
+from fedlearn.core.seeding import rng_for
+from fedlearn.core.state import Entries, Sends, State, Update
 from server.attempt import Reporting
-from server.limits import Limits
-from server.norms import NOTHING, norm_of
+from server.gate.limits import Limits
+from server.gate.norms import NOTHING, norm_of
 from server.run import ServerRun
 from strategies.collected import Collected
 from strategies.robust.geometry import Changes

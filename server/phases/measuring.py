@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fedlearn import wire
+from fedlearn.core.cohort import At, Fate
+from fedlearn.core.gains import Compared, Gains, beside
+from fedlearn.core.metric import ALONE, TEST_EXAMPLES, Measured
+from fedlearn.core.seeding import rng_for
+from fedlearn.core.spread import Spread
+from fedlearn.core.state import State
 from fedlearn.runs.nodes import EXAMPLES, PARTITION, ROUND, Row
-from fedlearn.words.cohort import At, Fate
-from fedlearn.words.gains import Compared, Gains, beside
-from fedlearn.words.metric import ALONE, TEST_EXAMPLES, Measured
-from fedlearn.words.seeding import rng_for
-from fedlearn.words.spread import Spread
-from fedlearn.words.state import State
 from server.attempt import Reporting
 from server.phases.answers import answers_to, finite, measured_by, sound_answers
 from server.run import ServerRun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedlearn.config import RunConfig
-from fedlearn.words.cohort import Fate, needed_of
+from fedlearn.core.cohort import Fate, needed_of
 from server.attempt import Reporting
 from server.run import ServerRun
 from server.selectors import POISSON

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedlearn import wire
-from fedlearn.folding import BLOCK, STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, merge
-from fedlearn.folding.offers import Folding
-from fedlearn.folding.steps import steps_of
-from fedlearn.words.clock import Clock
-from fedlearn.words.cohort import At, Fate, Member, NodeReport
-from fedlearn.words.state import layout_of
+from fedlearn.aggregation import BLOCK, STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, merge
+from fedlearn.aggregation.offers import Folding
+from fedlearn.aggregation.steps import steps_of
+from fedlearn.core.clock import Clock
+from fedlearn.core.cohort import At, Fate, Member, NodeReport
+from fedlearn.core.state import layout_of
 from server.attempt import Configuration, Reporting
-from server.exchange import Pending
+from server.exchange.exchange import Pending
 from server.phases.lying import side_by_side, with_lies
 from server.run import ServerRun
 
@@ -55,7 +55,7 @@ def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:
     steps = (*steps_of(run.config.strategy.steps), *strategy.steps)
     state = ParcelPlan(layout_of(run.state), strategy.accumulator, strategy.uniform, steps=steps)
     return FoldPlan(
-        gate="server.gate:ReportGate",
+        gate="server.gate.gate:ReportGate",
         at=at,
         parcels={STATE: state, **run.answers},
         settings=run.flat,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fedlearn.plugins import CLIENT_ROOT
-from fedlearn.words.cohort import At
-from fedlearn.words.state import State
+from fedlearn.core.cohort import At
+from fedlearn.core.state import State
+from fedlearn.plugins.tables import CLIENT_ROOT
 from server.run import ServerRun
 
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedlearn import wire
+from fedlearn.aggregation.offers import NodeIds
+from fedlearn.core.cohort import At, Member, ReadyNode, raised_alike
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.refusals import explained, known
+from fedlearn.core.seeding import rng_for
 from fedlearn.flower import ErrorCode
-from fedlearn.folding.offers import NodeIds
-from fedlearn.words.cohort import At, Member, ReadyNode, raised_alike
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.refusals import explained, known
-from fedlearn.words.seeding import rng_for
 from server.attempt import Selection
-from server.exchange import Pending
+from server.exchange.exchange import Pending
 from server.run import ServerRun
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fedlearn.attacks.success import evaluate_triggered
+from fedlearn.core.metric import ACCURACY, Measured
+from fedlearn.core.state import State
 from fedlearn.models import NOTHING, Evaluation
-from fedlearn.words.metric import ACCURACY, Measured
-from fedlearn.words.state import State
 from server.attackers import BACKDOOR, attack_metrics
 from server.phases.evaluation import is_due, parts_of
 from server.run import ServerRun

@@ -16,7 +16,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from fedlearn import wire
-from fedlearn.folding import STATE
+from fedlearn.aggregation import STATE
+from fedlearn.core.cohort import At, Fate, Member
+from fedlearn.core.errors import Refused, UsageError
+from fedlearn.core.refusals import explained
+from fedlearn.core.state import UpdateKind, layout_of
 from fedlearn.models.loaded import whole_numbers_of
 from fedlearn.secure import texts
 from fedlearn.secure.groups import drop_seed
@@ -39,10 +43,6 @@ from fedlearn.secure.question import Question
 from fedlearn.secure.server import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total, fixed_point_of
 from fedlearn.secure.whole import WholeNumbers
-from fedlearn.words.cohort import At, Fate, Member
-from fedlearn.words.errors import Refused, UsageError
-from fedlearn.words.refusals import explained
-from fedlearn.words.state import UpdateKind, layout_of
 from server.attempt import NotCommitted, Reporting, Selection
 from server.grouped import too_few_groups
 from server.phases.asked import AskedSum, asked_sum, store_asked

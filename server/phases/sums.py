@@ -9,18 +9,18 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.folding import STATE, FoldPlan, ParcelPlan
-from fedlearn.folding.modular import ModularSum, sum_name
-from fedlearn.folding.plan import Accumulator, MaskedPlan
-from fedlearn.plugging.registry import load_reference
+from fedlearn.aggregation import STATE, FoldPlan, ParcelPlan
+from fedlearn.aggregation.modular import ModularSum, sum_name
+from fedlearn.aggregation.plan import Accumulator, MaskedPlan
+from fedlearn.core.cohort import At, Fate, Member, NodeReport
+from fedlearn.core.state import ArraySpec, Layout, Positions, UpdateKind, layout_of
+from fedlearn.plugins.registry import load_reference
 from fedlearn.secure.keys import NODE_KEY
 from fedlearn.secure.masks import Words, zeros
 from fedlearn.secure.noisy import NoisyChanges
 from fedlearn.secure.server import Missing, SecureServer
 from fedlearn.secure.summands import Flat, Summands, Total
 from fedlearn.secure.whole import WholeNumbers
-from fedlearn.words.cohort import At, Fate, Member, NodeReport
-from fedlearn.words.state import ArraySpec, Layout, Positions, UpdateKind, layout_of
 from server.attempt import Reporting
 from server.grouped import senders_of, takes_group_means
 from server.phases.group_means import group_means
@@ -114,7 +114,7 @@ def masked_plan(run: ServerRun, at: At, sums: Sequence[SumOfNodes], *, cohort: S
     return replace(
         plan, gate="server.masked_gate:MaskedGate", typical=None, kind=UpdateKind.DENSE,
         metrics={name: metric for name, metric in plan.metrics.items() if metric.is_privacy_loss},
-        parcels={STATE: ParcelPlan(layout, "fedlearn.folding.modular:ModularSum", uniform=True)},
+        parcels={STATE: ParcelPlan(layout, "fedlearn.aggregation.modular:ModularSum", uniform=True)},
         masked=MaskedPlan(bits, groups),
     )  # fmt: skip
 

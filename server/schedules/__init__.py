@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from fedlearn import plugins
 from fedlearn.config import RunConfig
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import Registry
-from fedlearn.words.metric import Metric
-from fedlearn.words.state import Array
+from fedlearn.core.metric import Metric
+from fedlearn.core.state import Array
+from fedlearn.plugins import tables
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import Registry
 
 SCHEDULES = Registry(
     "rounds.schedule",
-    plugins.SCHEDULES,
+    tables.SCHEDULES,
     asks=("__call__",),
 )
 PREFIX = "schedule/"  # of its arrays in the checkpoint

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import RunFailed
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import RunFailed
 from server.attempt import RUN_AGAIN, NotCommitted
 from server.phases.asked import attempts_before
 from server.run import ServerRun

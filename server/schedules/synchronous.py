@@ -6,7 +6,7 @@ otherwise it is abandoned, the state stays as it was, and the same round number 
 
 from __future__ import annotations
 
-from fedlearn.words.cohort import At
+from fedlearn.core.cohort import At
 from server.attempt import NotCommitted
 from server.collecting import collect
 from server.committing import committed_or_not

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedlearn import plugins
 from fedlearn.config import RunConfig
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import Registry, call_plugin
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
+from fedlearn.plugins import tables
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import Registry, call_plugin
 from server.selectors.base import Participation, Selector
 
 POISSON = "poisson"  # the selector whose draws privacy accounts amplify by
 PREFIX = "selector/"  # of its arrays in the checkpoint
 SELECTORS = Registry(
     "rounds.selector",
-    plugins.SELECTORS,
+    tables.SELECTORS,
     asks=("draw", "learn", "memory", "remember"),
 )
 

@@ -8,9 +8,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.words.cohort import At
-from fedlearn.words.seeding import rng_for
-from fedlearn.words.state import Array
+from fedlearn.core.cohort import At
+from fedlearn.core.seeding import rng_for
+from fedlearn.core.state import Array
 
 Partitions = NDArray[np.int64]
 

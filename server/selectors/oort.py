@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.config.fields import NonNegative
-from fedlearn.words.cohort import At
-from fedlearn.words.seeding import rng_for
+from fedlearn.core.cohort import At
+from fedlearn.core.seeding import rng_for
 from server.selectors.base import LearningSelector, Partitions
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Sequence
 from typing import ClassVar
 
-from fedlearn.words.cohort import At
-from fedlearn.words.seeding import rng_for
+from fedlearn.core.cohort import At
+from fedlearn.core.seeding import rng_for
 from server.selectors.base import Partitions, Selector
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from fedlearn.words.cohort import At
-from fedlearn.words.seeding import rng_for
+from fedlearn.core.cohort import At
+from fedlearn.core.seeding import rng_for
 from server.selectors.base import LearningSelector, Partitions
 
 

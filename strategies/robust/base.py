@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import Field
 from threadpoolctl import threadpool_limits
 
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import State
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 from strategies.masked_mean import Float64

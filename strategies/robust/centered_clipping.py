@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from fedlearn.config.fields import Positive
-from fedlearn.words.state import Array, Sends, dense_update
+from fedlearn.core.state import Array, Sends, dense_update
 from strategies.base import Step
 from strategies.masked_mean import Float64
 from strategies.robust.base import Attackers, Defence, change_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 from strategies.masked_mean import Float64
 from strategies.whole_numbers import as_before
 

@@ -11,8 +11,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from fedlearn.words.errors import UsageError
-from fedlearn.words.state import Sends, dense_update, difference
+from fedlearn.core.errors import UsageError
+from fedlearn.core.state import Sends, dense_update, difference
 from strategies.base import Step, Turn
 from strategies.collected import Collected
 from strategies.masked_mean import Float64

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fedlearn.words.state import Entries, Sends, State, Update
+from fedlearn.core.state import Entries, Sends, State, Update
 from strategies.masked_mean import Float64
 
 COLUMNS = 4_096  # entries looked at together: of 100 nodes they fit a processor's cache

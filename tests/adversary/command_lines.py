@@ -33,8 +33,8 @@ import typer
 from fedlearn import cli
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.names import setting_names
-from fedlearn.plugging.registry import Registry
-from fedlearn.words.errors import RunFailed
+from fedlearn.core.errors import RunFailed
+from fedlearn.plugins.registry import Registry
 
 PATIENCE = 120  # seconds for a line
 OURS = ("fedlearn", "server", "client", "strategies")
@@ -50,7 +50,7 @@ _HARMLESS = """
     numpy:array numpy:zeros numpy:float64 numpy.random:default_rng torch.nn:Linear torch.nn:Module torch.nn:ReLU
     torch.nn:functional torch:float32 flwr.serverapp:Grid flwr.serverapp:ServerApp flwr.serverapp.strategy:Strategy
     flwr.serverapp.strategy:FedAvg strategies.base:RoundStrategy fedlearn.config:RunConfig fedlearn.models:MODELS
-    fedlearn.plugging.registry:Registry fedlearn.words.state:layout_of os.path:join os:sep types:SimpleNamespace
+    fedlearn.plugins.registry:Registry fedlearn.core.state:layout_of os.path:join os:sep types:SimpleNamespace
     .x:y ..:z :  a: :b os: os:path. no_such_module_at_all:thing json:no_such_attribute a:b:c fedlearn:__doc__
 """
 FOREIGN = _HARMLESS.split()

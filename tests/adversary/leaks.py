@@ -29,7 +29,7 @@ HOSTILE = f"{BUDGET}::test_what_a_hostile_server_asks_is_refused_by_a_word_and_c
 
 WORDS = "adversary/test_words.py"
 CELLS = "unit/private_trees/test_hostile_cells.py"
-UNREADABLE = "    except Exception as error:\n        raise withheld(visit, DATA_UNREADABLE, error) from None"
+UNREADABLE = "    except Exception as error:\n        raise withheld(request, DATA_UNREADABLE, error) from None"
 KNOWN = "            if known is not None:\n                return known\n"
 ABANDONED = '            partition, said = event.get("partition"), event.get(loss, most)\n'
 FORGETS = '            if event["event"] == "abandoned":\n                spent.clear()\n'
@@ -38,7 +38,7 @@ REQUIRES = "    accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.R
 LEAKS = (
     Mend(
         "1", "client/handlers/evaluation.py",
-        "        if is_private(visit.config):\n            raise Withheld(NOT_MEASURED)\n", "",
+        "        if is_private(request.config):\n            raise Withheld(NOT_MEASURED)\n", "",
         f"{APP}::test_a_private_learner_from_outside_says_what_it_has_spent_and_nothing_else",
     ),
     Mend(
@@ -48,12 +48,13 @@ LEAKS = (
         f"{BUDGET}::test_under_flowers_own_loop_with_evaluation_the_ledgers_hold_what_was_seen",
     ),
     Mend(
-        "2", "client/discretion.py",
-        UNREADABLE, "    except LookupError as error:\n        raise withheld(visit, DATA_UNREADABLE, error) from None",
+        "2", "client/owner/error_disclosure.py",
+        UNREADABLE,
+        "    except LookupError as error:\n        raise withheld(request, DATA_UNREADABLE, error) from None",
         f"{APP}::test_no_cell_leaves_a_private_node_in_an_error",
     ),
     Mend(
-        "2", "client/discretion.py",
+        "2", "client/owner/error_disclosure.py",
         "    if not (has_owner or is_private(config)):", "    if not is_private(config):",
         f"{APP}::test_no_cell_leaves_a_node_with_own_data_whatever_it_trains",
     ),
@@ -68,15 +69,15 @@ LEAKS = (
         f"{BUDGET}::test_a_question_that_comes_again_gets_the_same_bytes_at_no_cost",
     ),
     Mend(
-        "3", "client/policy.py",
+        "3", "client/owner/policy.py",
         'if privacy.noise == "seeded" and not policy.seeded_noise:', "if policy is None:", HOSTILE,
     ),
     Mend(
-        "3", "client/policy.py",
+        "3", "client/owner/policy.py",
         "if privacy.public_sizes and not policy.public_sizes:", "if policy is None:", HOSTILE,
     ),
     Mend(
-        "3", "client/policy.py",
+        "3", "client/owner/policy.py",
         "loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon)", "loss.epsilon < 0", HOSTILE,
     ),
     Mend("3", "fedlearn/privacy/ledger.py", KNOWN, "", NETWORK, A_FEDERATION),
@@ -161,8 +162,8 @@ LEAKS = (
     ),
     Mend(
         "10", "client/handlers/selection.py",
-        "return why_not or _why_not_published(visit)\n", 
-        'return why_not or _why_not_published(visit) if len(examples_of(visit)) else "none"\n',
+        "return why_not or _why_not_published(request)\n", 
+        'return why_not or _why_not_published(request) if len(examples_of(request)) else "none"\n',
         f"{APP}::test_a_private_node_without_examples_does_as_one_with_examples",
     ),
     Mend(
@@ -177,7 +178,7 @@ LEAKS = (
         f"{TABLE}::test_one_row_more_counts_once_and_moves_no_other",
     ),
     Mend(
-        "12", "client/node.py",
+        "12", "client/examples.py",
         "    if _takes_all_rows(config):\n        count =", "    if not config.data.node_test_share:\n        count =",
         f"{TABLE}::test_all_rows_are_trained_on_whatever_share_the_server_wants_held_out",
     ),
@@ -207,12 +208,12 @@ LEAKS = (
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
-        "15", "server/planned.py",
+        "15", "server/planning/plan.py",
         "        config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
     ),
     Mend(
-        "15", "server/planned.py",
+        "15", "server/planning/plan.py",
         'fingerprint = "" if protects and not traits.is_public else traits.fingerprint',
         'fingerprint = "" if protects and not traits.test_is_public else traits.fingerprint',
         f"{SUMS}::test_no_run_that_protects_stores_a_hash_of_its_rows",
@@ -234,17 +235,17 @@ LEAKS = (
     ),
     Mend(
         "16", "client/ledger.py",
-        "if len(training_set(visit)) < policy.least_records:",
-        'if len(__import__("client.node").node.examples_of(visit)) < policy.least_records:',
+        "if len(training_set(request)) < policy.least_records:",
+        'if len(__import__("client.examples").examples.examples_of(request)) < policy.least_records:',
         f"{BUDGET}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(
-        "16", "client/policy.py",
+        "16", "client/owner/policy.py",
         "    if config.data.options and policy.least_records:", "    if policy is None:",
         f"{BUDGET}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(
-        "17", "client/visit.py",
+        "17", "client/request.py",
         "return self.context.node_config.get(SIMULATED) is not True",
         'return bool(self.context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
         f"{BUDGET}::test_a_real_node_without_a_ledger_refuses_distributed_noise_too",
@@ -252,16 +253,16 @@ LEAKS = (
     Mend(
         "17", "fedlearn/engine/node_calls.py",
         "if DEVICE_SETTING in settings else {}", "if DEVICE_SETTING in settings else {SIMULATED: True}",
-        "unit/client/test_node.py::test_only_an_engine_of_simulations_makes_a_node_virtual",
+        "unit/client/test_examples.py::test_only_an_engine_of_simulations_makes_a_node_virtual",
     ),
     Mend(
         "18", "client/ledger.py",
         'str(node_config.get("data-name", ""))',
-        'str(node_config.get("data-name", "")) + f"-{visit.partition_id}"',
+        'str(node_config.get("data-name", "")) + f"-{request.partition_id}"',
         f"{BUDGET}::test_shares_of_one_table_pay_from_one_ledger",
     ),
     Mend(
-        "19", "fedlearn/words/metrics.py",
+        "19", "fedlearn/core/metrics.py",
         'return value if loss is None or loss.name != name else f"{value} ({loss.note})"', "return value",
         f"{SAID}::test_the_line_of_a_round_and_the_live_view_say_it",
     ),
@@ -291,19 +292,19 @@ LEAKS = (
         f"{FILES}::test_a_ledger_of_which_parts_are_gone_does_not_begin_anew",
     ),
     Mend(
-        "21", "client/policy.py",
+        "21", "client/owner/policy.py",
         "config.client.mods or names_code(config):",
         'config.client.mods or ":" in config.data.dataset + config.data.partition:',
         f"{BUDGET}::test_code_that_a_server_names_is_not_even_imported",
     ),
     Mend(
-        "21", "client/policy.py",
+        "21", "client/owner/policy.py",
         "if isinstance(value, str) and setting not in PLAIN", 'if setting.rpartition(".")[2] in ("name", "codec")',
         f"{BUDGET}::test_every_setting_that_is_no_plain_text_is_taken_for_one_that_may_name_code",
     ),
     Mend(
-        "21", "client/policy.py",
-        '("" if _asks_ours(visit) else CODE_NOT_ALLOWED)', '""',
+        "21", "client/owner/policy.py",
+        '("" if _asks_ours(request) else CODE_NOT_ALLOWED)', '""',
         f"{BUDGET}::test_a_message_names_no_code_either",
     ),
     Mend(
@@ -333,43 +334,43 @@ LEAKS = (
         "unit/privacy/test_exact.py::test_utilities_that_are_further_apart_than_any_float_are_chosen_as_often_as_they_must",
     ),
     Mend(
-        "25", "client/policy.py",
+        "25", "client/owner/policy.py",
         "    if reason in REFUSALS:\n        return reason\n", "    if reason:\n        return reason\n",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
-        "25", "client/policy.py",
+        "25", "client/owner/policy.py",
         "if is_evaluation and", "if False and",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
-        "25", "client/discretion.py",
-        "return word_for(reason) if visit.is_real else reason", "return reason",
+        "25", "client/owner/error_disclosure.py",
+        "return word_for(reason) if request.is_real else reason", "return reason",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
-        "25", "client/policy.py",
+        "25", "client/owner/policy.py",
         "    except RuntimeError:  # there", "    except LookupError:  # there",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
-        "25", "client/discretion.py",
-        "    except Withheld as refusal:\n        raise withheld(visit, str(refusal)) from None",
+        "25", "client/owner/error_disclosure.py",
+        "    except Withheld as refusal:\n        raise withheld(request, str(refusal)) from None",
         "    except Withheld:\n        raise",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
         "25", "client/handlers/selection.py",
-        "_why_not(visit) or unsent_why_not(visit)", "unsent_why_not(visit) or _why_not(visit)",
+        "_why_not(request) or unsent_why_not(request)", "unsent_why_not(request) or _why_not(request)",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
         "25", "client/app.py",
-        "        wait_for_a_whole_second(visit)\n", "        pass\n", f"{WORDS}::test_only_not_ready_waits",
+        "        wait_for_a_whole_second(request)\n", "        pass\n", f"{WORDS}::test_only_not_ready_waits",
     ),
     Mend(
         "25", "client/handlers/selection.py",
-        "    word = said_of(visit, why_not)\n", "    word = why_not\n",
+        "    word = said_of(request, why_not)\n", "    word = why_not\n",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
 )  # fmt: skip

@@ -19,6 +19,9 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from client.app import app
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, config_from, to_flower
+from fedlearn.core.cohort import At, Instruction
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import State, layout_of
 from fedlearn.engine.deployment.keys import make_keys
 from fedlearn.models.loaded import loaded, whole_numbers_of
 from fedlearn.secure import texts
@@ -28,9 +31,6 @@ from fedlearn.secure.packed import unpacked
 from fedlearn.secure.question import Question
 from fedlearn.secure.server import SecureServer, Summed
 from fedlearn.secure.summands import Summands
-from fedlearn.words.cohort import At, Instruction
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import State, layout_of
 
 Said = tuple[str, RecordDict | None]  # a reason, or an answer
 FIRST, METRIC = At(1, 1), "train_loss"

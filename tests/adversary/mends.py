@@ -72,7 +72,7 @@ class Ended(StrEnum):
 
 
 REPLIES, NODES, LIARS = (f"adversary/test_{name}.py" for name in ("replies", "nodes", "liars"))
-AXES, NOTES = "unit/models/test_axes.py", "unit/models/test_notes.py"
+AXES, NOTES = "unit/models/test_axes.py", "unit/models/torch/test_notes.py"
 STORED, PAGES, COUNTS = (f"adversary/test_{name}.py" for name in ("stored", "pages", "counts"))
 MANY_RUNS = "end_to_end/test_many_runs.py"
 SUMS = "end_to_end/test_sums.py"
@@ -111,12 +111,12 @@ MENDS = (
         f"{NODES}::test_A4_a_partition_that_the_run_does_not_have_is_nobodys",
     ),
     Mend(
-        "A5", "fedlearn/words/errors.py",
+        "A5", "fedlearn/core/errors.py",
         "return shown if len(shown) <= LONGEST_SAID else", "return shown or",
         f"{NODES}::test_A5_A10_a_reason_is_one_short_line_without_escapes",
     ),
     Mend(
-        "A10", "fedlearn/words/errors.py",
+        "A10", "fedlearn/core/errors.py",
         "shown = printable(line[: LONGEST_SAID + 1])", "shown = line[: LONGEST_SAID + 1]",
         f"{NODES}::test_A5_A10_a_reason_is_one_short_line_without_escapes",
     ),
@@ -126,7 +126,7 @@ MENDS = (
         f"{NODES}::test_A6_what_nodes_call_their_arrays_is_not_remembered",
     ),
     Mend(
-        "A7", "server/gate.py",
+        "A7", "server/gate/gate.py",
         "            self._check_size(reply.content)\n", "",
         f"{NODES}::test_A7_a_report_of_many_entries_is_refused_before_it_is_read",
     ),
@@ -146,7 +146,7 @@ MENDS = (
         "compose/test_harness.py::test_a_proxy_leaves_no_process_behind_when_the_harness_is_killed",
     ),
     Mend(
-        "B1", "server/gate.py",
+        "B1", "server/gate/gate.py",
         "if self._beside is not None and (why", "if self._beside is None and (why",
         f"{LIARS}::test_B1_a_liar_is_refused_by_name_and_the_model_is_that_of_the_others",
     ),
@@ -161,7 +161,7 @@ MENDS = (
         f"{LIARS}::test_B2_infinity_in_what_a_strategy_carries_on_is_never_committed",
     ),
     Mend(
-        "B3", "server/gate.py",
+        "B3", "server/gate/gate.py",
         "sound = metric.in_range(float(value))", "sound: float | None = float(value)",
         f"{LIARS}::test_B3_a_metric_that_cannot_be_is_not_counted_and_its_node_is_named",
     ),
@@ -254,11 +254,11 @@ MENDS = (
     ),
     Mend(
         "C8", "client/answer.py",
-        "_owed_before(visit) if is_private(visit.config) else memory", "memory",
+        "_owed_before(request) if is_private(request.config) else memory", "memory",
         f"{STORED}::test_c8_a_private_run_that_is_killed_and_owes_a_residual_comes_to_the_same_bytes",
     ),
     Mend(
-        "D1", "fedlearn/engine/embedded/hanging.py",
+        "D1", "fedlearn/engine/embedded/stuck_nodes.py",
         "            self._pool.submit(_rest_of(task, place))\n", "",
         "end_to_end/test_failing_nodes.py::test_a_node_that_hangs_costs_itself_only",
     ),
@@ -273,7 +273,7 @@ MENDS = (
         f"{POOL}::test_a_stopped_worker_that_is_sent_more_than_a_pipe_takes_is_replaced",
     ),
     Mend(
-        "D4", "server/gate.py",
+        "D4", "server/gate/gate.py",
         "    except Exception as error:  # whatever a client has put there", "    except NotImplementedError as error:",
         f"{NODES}::test_D4_a_number_that_cannot_be_sent_is_its_nodes_failure",
     ),
@@ -293,7 +293,7 @@ MENDS = (
         "unit/server/test_rounds.py::test_a_selection_that_is_cancelled_tells_all_that_had_said_ready",
     ),
     Mend(
-        "E2", "server/fitting.py",
+        "E2", "server/planning/compatibility.py",
         "if 0 < config.rounds.invited < needed:", "if needed < 0:",
         f"{NODES}::test_E2_fewer_invited_than_must_be_ready_is_refused_before_the_start",
     ),
@@ -344,12 +344,12 @@ MENDS = (
         f"{PAGES}::test_f4_page_answers_to_the_addresses_that_it_prints_and_no_other",
     ),
     Mend(
-        "U1", "fedlearn/words/metric.py",
+        "U1", "fedlearn/core/metric.py",
         "        if self.headline and not self.better:", "        if self.headline is None:",
-        "unit/words/test_metrics.py::test_a_headline_must_say_what_is_better",
+        "unit/core/test_metrics.py::test_a_headline_must_say_what_is_better",
     ),
     Mend(
-        "U2", "server/draws.py",
+        "U2", "server/strategy_rng.py",
         "with seeded_globals(self._seed_for(what, at) if self.are_seeded else None, held)",
         "with seeded_globals(None, held)",
         "contracts/test_foreign_strategies.py::test_same_seed_gives_the_same_bytes",
@@ -361,7 +361,7 @@ MENDS = (
         "unit/report/test_charts.py::test_bytes_that_are_alike_to_one_in_a_hundred_have_bought_nothing",
     ),
     Mend(
-        "L1", "fedlearn/api/guest.py",
+        "L1", "fedlearn/api/isolated_call.py",
         "    if not _one_at_a_time.acquire(blocking=False):", "    if _one_at_a_time.acquire(blocking=False) is None:",
         f"{MANY_RUNS}::test_runs_in_threads_have_the_bytes_that_each_has_alone", A_FEDERATION,
     ),
@@ -464,29 +464,29 @@ MENDS = (
         "unit/private_trees/test_notices.py::test_seeded_noise_is_said_beside_every_fit_and_secure_noise_needs_no_word",
     ),
     Mend(
-        "O3", "fedlearn/privacy/audit/recording.py",
+        "O3", "fedlearn/auditing/recording.py",
         'return "" if len(set(drawn)) == len(drawn) else', 'return "" if drawn else',
-        "unit/privacy/test_replay.py::test_noise_that_can_be_drawn_again_is_an_infinite_loss",
+        "unit/auditing/test_replay.py::test_noise_that_can_be_drawn_again_is_an_infinite_loss",
     ),
     Mend(
-        "O3", "fedlearn/privacy/audit/recording.py",
+        "O3", "fedlearn/auditing/recording.py",
         'if len(sent) < (shares := sent[0].parameters["shares"]):',
         'if not (shares := sent[0].parameters["shares"]):',
-        "unit/privacy/test_replay.py::test_a_sum_of_shares_is_private_if_there_are_as_many_as_were_divided_for",
+        "unit/auditing/test_replay.py::test_a_sum_of_shares_is_private_if_there_are_as_many_as_were_divided_for",
     ),
     Mend(
-        "O3", "fedlearn/privacy/audit/pairs.py",
+        "O3", "fedlearn/auditing/pairs.py",
         "    return dict(vars(estimator))\n",
         '    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}\n',
-        "unit/privacy/test_replay.py::test_all_that_a_fitted_estimator_holds_is_public_whatever_its_name",
+        "unit/auditing/test_replay.py::test_all_that_a_fitted_estimator_holds_is_public_whatever_its_name",
     ),
     Mend(
-        "O3", "fedlearn/private_trees/federated/replays.py",
+        "O3", "fedlearn/auditing/federated_trees/replays.py",
         "        schemas = _schemas_of(name)\n", "        schemas = _schemas_of(name)[:1]\n",
-        "unit/private_trees/federated/test_replays.py::test_nodes_of_both_kinds_of_tables_are_replayed_in_any_round",
+        "unit/auditing/federated_trees/test_replays.py::test_nodes_of_both_kinds_of_tables_are_replayed_in_any_round",
     ),
     Mend(
-        "O3", "fedlearn/private_trees/searching_replays.py",
+        "O3", "fedlearn/auditing/trees/searching_replays.py",
         "epsilon / (2 + eta), at_front", "epsilon, at_front",
         "unit/private_trees/test_searching.py::test_a_run_that_spends_the_whole_budget_is_found",
     ),
@@ -607,18 +607,18 @@ MENDS = (
         "unit/data/test_cache.py::test_what_others_can_have_written_is_made_anew",
     ),
     Mend(
-        "H3", "fedlearn/data/aside.py", "        _clear(folder)\n", "        pass\n",
+        "H3", "fedlearn/data/staging.py", "        _clear(folder)\n", "        pass\n",
         "unit/data/test_cache.py::test_what_a_killed_writer_has_left_is_removed",
     ),
     Mend(
-        "H4", "fedlearn/plugging/objects.py",
+        "H4", "fedlearn/plugins/objects.py",
         "if _stored_digest(folder, reference) not in (\"\", hashlib.sha256(content).hexdigest()):", "if False:",
-        "unit/plugging/test_objects.py::test_object_is_the_one_whose_sha256_the_runs_checkpoint_names",
+        "unit/plugins/test_objects.py::test_object_is_the_one_whose_sha256_the_runs_checkpoint_names",
     ),
     Mend(
-        "H4", "fedlearn/plugging/objects.py",
+        "H4", "fedlearn/plugins/objects.py",
         "    if name[0] not in (\"\", reference.removeprefix(SCHEME)):\n", "    if False:\n",
-        "unit/plugging/test_objects.py::test_file_that_cannot_be_loaded_is_one_line",
+        "unit/plugins/test_objects.py::test_file_that_cannot_be_loaded_is_one_line",
     ),
     Mend(
         "H4", "fedlearn/runs/stored.py", "    for name in named:\n", "    for name in ():\n",
@@ -707,7 +707,7 @@ MENDS = (
         f"{AXES}::test_no_error_of_what_may_be_logits_chooses_the_best_round",
     ),
     Mend(
-        "J7", "fedlearn/models/evaluating.py",
+        "J7", "fedlearn/models/torch/evaluating.py",
         "has_nan(outputs):\n                measured", "outputs is None:\n                measured",
         f"{AXES}::test_nan_is_no_answer",
     ),
@@ -717,27 +717,27 @@ MENDS = (
         f"{AXES}::test_nan_is_no_answer",
     ),
     Mend(
-        "J8", "client/node.py",
+        "J8", "client/examples.py",
         'if config.rounds.schedule != "synchronous" or filled >= needed:', "if filled:",
-        "unit/client/test_node.py::test_too_few_nodes_with_examples_are_refused_with_the_remedy",
+        "unit/client/test_examples.py::test_too_few_nodes_with_examples_are_refused_with_the_remedy",
     ),
     Mend(
-        "J9", "fedlearn/models/notes.py",
+        "J9", "fedlearn/models/torch/notes.py",
         "    yield from _hooks(model, learner)\n", "",
         f"{NOTES}::test_hooks_that_are_not_called_are_said",
     ),
     Mend(
-        "J9", "fedlearn/models/notes.py",
+        "J9", "fedlearn/models/torch/notes.py",
         "        if _add_up_to_1(outputs.detach(), model):", "        if outputs is None:",
         f"{NOTES}::test_softmax_before_cross_entropy_is_said",
     ),
     Mend(
-        "J9", "fedlearn/models/notes.py",
+        "J9", "fedlearn/models/torch/notes.py",
         "if largest[most] > UNLIKE * largest[least]:", "if largest[most] < 0:",
         f"{NOTES}::test_scale_of_columns_is_said",
     ),
     Mend(
-        "J9", "fedlearn/models/notes.py",
+        "J9", "fedlearn/models/torch/notes.py",
         "    yield from _no_sums(model, examples, outputs)\n", "",
         f"{NOTES}::test_measure_that_is_no_sum_is_said",
     ),
@@ -747,49 +747,49 @@ MENDS = (
         "end_to_end/test_notes.py::test_result_says_how_the_rate_falls",
     ),
     Mend(
-        "K1", "client/fits.py",
+        "K1", "client/isolated_fits.py",
         "            for each in self._beside:\n                each.put_back()",
         "            pass",
-        "unit/client/test_fits.py::test_a_fit_is_the_same_whatever_was_trained_before",
+        "unit/client/test_isolated_fits.py::test_a_fit_is_the_same_whatever_was_trained_before",
     ),
     Mend(
-        "K1", "fedlearn/models/torch_model.py",
+        "K1", "fedlearn/models/torch/torch_model.py",
         "        self.beside.put_back()\n        self._state.load(state)",
         "        self._state.load(state)",
         "unit/models/test_states.py::test_what_is_in_no_state_begins_anew_when_a_state_is_loaded",
     ),
     Mend(
-        "K1", "fedlearn/models/beside.py",
+        "K1", "fedlearn/models/torch/hidden_state.py",
         "        if not self.is_left:\n",
         "        if False:\n",
-        "unit/models/test_beside.py::test_what_a_module_keeps_is_named_and_put_back",
+        "unit/models/torch/test_hidden_state.py::test_what_a_module_keeps_is_named_and_put_back",
     ),
     Mend(
-        "K2", "client/fits.py",
+        "K2", "client/isolated_fits.py",
         "        with seeded_globals(seed if self._is_seeded else None, held):\n            yield",
         "        yield",
-        "unit/client/test_fits.py::test_nodes_draw_other_numbers_and_those_of_the_process_stay",
+        "unit/client/test_isolated_fits.py::test_nodes_draw_other_numbers_and_those_of_the_process_stay",
     ),
     Mend(
-        "K2", "fedlearn/models/torch_model.py",
+        "K2", "fedlearn/models/torch/torch_model.py",
         "return seeded_globals(self._seed, self.beside.generators) if is_foreign else nullcontext()",
         "return nullcontext()",
         "unit/models/test_states.py::test_what_a_module_draws_is_the_same_in_each_process",
     ),
     Mend(
-        "K3", "client/fits.py",
+        "K3", "client/isolated_fits.py",
         "            is_alike = is_same(first, self._trial_fit(state, train))",
         "            is_alike = True",
-        "unit/client/test_fits.py::test_a_trial_refuses_what_can_be_neither_seeded_nor_put_back",
+        "unit/client/test_isolated_fits.py::test_a_trial_refuses_what_can_be_neither_seeded_nor_put_back",
     ),
     Mend(
-        "K4", "fedlearn/models/module_state.py",
+        "K4", "fedlearn/models/torch/module_state.py",
         "            if owner[name] is not tensor:",
         "            if False:",
         "unit/models/test_states.py::test_buffer_that_a_module_replaces_is_part_of_the_state",
     ),
     Mend(
-        "K5", "fedlearn/models/module_state.py",
+        "K5", "fedlearn/models/torch/module_state.py",
         "self.tensors = {name: each.detach() for name, each in held.items() if name not in self.tied}",
         "self.tensors = {name: each.detach() for name, each in held.items()}",
         "unit/models/test_states.py::test_tensor_with_several_names_stands_in_the_state_once_by_the_first",
@@ -807,7 +807,7 @@ MENDS = (
         "end_to_end/test_states_of_modules.py::test_variances_are_never_negative_under_any_codec_or_strategy",
     ),
     Mend(
-        "K6", "fedlearn/models/module_state.py",
+        "K6", "fedlearn/models/torch/module_state.py",
         "            self.tensors[name].clamp_(min=0)",
         "            pass",
         "unit/models/test_states.py::test_variance_below_zero_is_zero_in_the_module",
@@ -816,13 +816,13 @@ MENDS = (
         "K7", "client/learners/sgd.py",
         "            del cuts[-2]",
         "            pass",
-        "unit/client/test_fits.py::test_last_example_that_is_left_over_alone_goes_with_the_batch_before",
+        "unit/client/test_isolated_fits.py::test_last_example_that_is_left_over_alone_goes_with_the_batch_before",
     ),
     Mend(
         "K7", "client/learners/sgd.py",
         "            self.model.module.eval()",
         "            pass",
-        "unit/client/test_fits.py::test_node_of_one_example_learns_it_by_what_norms_have_stored",
+        "unit/client/test_isolated_fits.py::test_node_of_one_example_learns_it_by_what_norms_have_stored",
     ),
     Mend(
         "K8", "fedlearn/models/loaded.py",
@@ -831,7 +831,7 @@ MENDS = (
         "end_to_end/test_states_of_modules.py::test_nodes_whose_last_batch_is_one_example_report",
     ),
     Mend(
-        "K9", "fedlearn/models/torch_model.py",
+        "K9", "fedlearn/models/torch/torch_model.py",
         'np.require(arrays[name], requirements="W")',
         "arrays[name]",
         "unit/models/test_states.py::test_arrays_that_must_not_be_written_to_are_copied",
@@ -993,10 +993,10 @@ MENDS = (
         "unit/report/test_charts.py::test_bytes_are_compared_in_pairs_whatever_the_largest_run_has_sent",
     ),
     Mend(
-        "I21", "fedlearn/words/metrics.py",
+        "I21", "fedlearn/core/metrics.py",
         "m.is_privacy_loss or m.is_result or m not in",
         "m.is_privacy_loss or m not in",
-        "unit/words/test_metrics.py::test_scores_on_nodes_are_results",
+        "unit/core/test_metrics.py::test_scores_on_nodes_are_results",
     ),
     Mend(
         "I22", "fedlearn/report/charts/plots.py",

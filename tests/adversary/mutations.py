@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedlearn import flower, wire
-from fedlearn.words.errors import Refused
+from fedlearn.core.errors import Refused
 
 WHOLE = [0, 1, 2, 7, 8, 63, 127, 128, 255, 256, 2**15, 2**16, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1]
 NUMBERS = [*WHOLE, *(-n for n in WHOLE), -(2**63)]

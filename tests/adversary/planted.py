@@ -5,8 +5,8 @@
 
 Each is a slip that somebody could make. `fedlearn audit --exact` (rows of the tables `REPLAYS` and `FILES`),
 `fedlearn audit` (cases) or `fedlearn audit --nodes` (ways) must refute a claim with it. Exit code 1 where none does.
-The quick ones are in the unit tests, too (`unit/private_trees/federated/test_replays.py`,
-`unit/private_trees/test_replays.py`, `unit/private_trees/federated/test_file_replays.py`).
+The quick ones are in the unit tests, too (`unit/auditing/federated_trees/test_replays.py`,
+`unit/auditing/trees/test_replays.py`, `unit/auditing/federated_trees/test_file_replays.py`).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ BUGS = (
     Bug("parts that can be drawn again", "fedlearn/private_trees/classes/classifier.py",
         "parts = np.random.default_rng() if is_secure else", "parts = np.random.default_rng(0) if is_secure else",
         ("DPRandomForestClassifier",)),
-    Bug("a node that leaves out a fifth of its rows by their number", "client/node.py",
+    Bug("a node that leaves out a fifth of its rows by their number", "client/examples.py",
         "    return table.indices(place)\n",
         "    rows = table.indices(place)\n"
         "    return np.random.default_rng(20).permutation(rows)[len(rows) // 5 :]\n",
@@ -138,10 +138,10 @@ BUGS = (
 
 def is_found(bug: Bug) -> bool:
     """Return whether all rows, cases and ways of a bug are refuted, in this process' code."""
+    from fedlearn.auditing import Verdict, audit_everything
+    from fedlearn.auditing.cases import MECHANISM_CASES
+    from fedlearn.auditing.replay import replay
     from fedlearn.commands.audited_nodes import loss_of
-    from fedlearn.privacy.audit import Verdict, audit_everything
-    from fedlearn.privacy.audit.cases import MECHANISM_CASES
-    from fedlearn.privacy.audit.replay import replay
 
     rows = every_row()
     replayed = [replay(row, rows[row], pairs=PAIRS, stops=True) for row in bug.rows]
@@ -154,12 +154,12 @@ def is_found(bug: Bug) -> bool:
 
 def every_row() -> dict[str, Any]:
     """Return all rows of the exact auditor."""
-    from fedlearn.private_trees import searching_replays
-    from fedlearn.private_trees.classes import replays as classes
-    from fedlearn.private_trees.federated import file_replays
-    from fedlearn.private_trees.federated import replays as nodes
-    from fedlearn.private_trees.numbers import replays as numbers
-    from fedlearn.private_trees.sums import replays as sums
+    from fedlearn.auditing.federated_trees import file_replays
+    from fedlearn.auditing.federated_trees import replays as nodes
+    from fedlearn.auditing.trees import classes_replays as classes
+    from fedlearn.auditing.trees import numbers_replays as numbers
+    from fedlearn.auditing.trees import searching_replays
+    from fedlearn.auditing.trees import sums_replays as sums
 
     rows = numbers.REPLAYS | classes.REPLAYS | sums.REPLAYS | searching_replays.REPLAYS | nodes.REPLAYS
     return rows | file_replays.FILES

@@ -3,8 +3,8 @@
     python -m tests.adversary.questions --sequences 10000   # exit code 1 if a sequence tells what a node has added
 
 Five nodes list one another. The server draws rosters, sets and who is asked to sign, in rounds and runs of any name; a
-node signs by the rule of `client.sets`, and helps to unmask one set of a round. Colluders sign anything, and all
-choices of them are tried.
+node signs by the rule of `client.owner.signed_sets`, and helps to unmask one set of a round. Colluders sign anything,
+and all choices of them are tried.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Annotated
 
 import typer
 
-from client import sets
+from client.owner import signed_sets
+from fedlearn.core.errors import UsageError
 from fedlearn.runs.node_sets import SignedSet
 from fedlearn.secure.level import Level
-from fedlearn.words.errors import UsageError
 
 NODES, LEAST = 5, 3
 
@@ -35,14 +35,14 @@ class Node:
     unmasked: dict[str, frozenset[str]] = field(default_factory=dict)  # round -> set
 
     def signs(self, new: SignedSet) -> bool:
-        """Return whether the node signs a set, as `client.sets.remember_set` and `SecureNode` do."""
-        if self.unmasked.get(new.of_round, new.nodes) != new.nodes or not sets.may_sign(self.signed, new):
+        """Return whether the node signs a set, as `client.owner.signed_sets.remember_set` and `SecureNode` do."""
+        if self.unmasked.get(new.of_round, new.nodes) != new.nodes or not signed_sets.may_sign(self.signed, new):
             return False
         self.signed.append(new)
         return True
 
     def unmasks(self, new: SignedSet) -> None:
-        """Help with a set, as `client.sets.settle_set` does."""
+        """Help with a set, as `client.owner.signed_sets.settle_set` does."""
         self.unmasked[new.of_round] = new.nodes
         self.signed = [each for each in self.signed if each.of_round != new.of_round or each == new]
 
@@ -129,7 +129,7 @@ PLANTED: dict[str, Callable[[Iterable[SignedSet], SignedSet], bool]] = {
     ),
     "what the node's own sets tell": lambda before, new: not told_of([*(each.nodes for each in before), new.nodes], ()),
 }
-"""Rules in the place of `client.sets.may_sign` that are too weak."""
+"""Rules in the place of `client.owner.signed_sets.may_sign` that are too weak."""
 
 
 def main(sequences: Annotated[int, typer.Option(min=1, help="How many, from seed 0 on.")] = 10_000) -> None:

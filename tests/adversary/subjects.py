@@ -28,23 +28,23 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordD
 from client.answer import RESIDUAL
 from client.app import app as client_app
 from fedlearn import flower, wire
+from fedlearn.aggregation import STATE, Fold, FoldPlan, ParcelPlan, Verdict
 from fedlearn.compression import CODECS, load_codec, parcel_codec
 from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.core.cohort import At, Fate, Instruction, Member, Typical
+from fedlearn.core.errors import CheckpointError, Refused, RunFailed, SettingError
+from fedlearn.core.metric import EPSILON
+from fedlearn.core.seeding import parcel_seed, report_seed
+from fedlearn.core.state import Layout, State, Update, UpdateKind, layout_of
 from fedlearn.engine.node_calls import handled, run_node
 from fedlearn.engine.virtual_nodes import PromptNodes
-from fedlearn.folding import STATE, Fold, FoldPlan, ParcelPlan, Verdict
 from fedlearn.models import MODELS
 from fedlearn.models.loaded import initial_state, loaded
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees.federated.models.forest import ForestModel
 from fedlearn.private_trees.federated.models.sums import SumsModel
-from fedlearn.words.cohort import At, Fate, Instruction, Member, Typical
-from fedlearn.words.errors import CheckpointError, Refused, RunFailed, SettingError
-from fedlearn.words.metric import EPSILON
-from fedlearn.words.seeding import parcel_seed, report_seed
-from fedlearn.words.state import Layout, State, Update, UpdateKind, layout_of
-from server.gate import ReportGate
-from server.grids import BoxingGrid
+from server.exchange.grids import BoxingGrid
+from server.gate.gate import ReportGate
 from server.schedules import SCHEDULES
 from strategies import load_strategy
 from tests.adversary import tiny

@@ -15,8 +15,8 @@ from flwr.app import MetricRecord, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.compression import CODECS
-from fedlearn.words.cohort import Fate
-from server.gate import ReportGate
+from fedlearn.core.cohort import Fate
+from server.gate.gate import ReportGate
 from tests.adversary import subjects
 
 MOST = 24 << 20  # bytes; the model has 2 KB

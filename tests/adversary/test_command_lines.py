@@ -93,7 +93,7 @@ def test_fuzzer_tells_a_traceback_from_a_line(tmp_path, monkeypatch):
 
 def test_error_is_one_printable_line_even_of_a_worker(capsys, monkeypatch):
     from fedlearn import cli
-    from fedlearn.words.errors import RunFailed
+    from fedlearn.core.errors import RunFailed
 
     def failed(**_):
         raise RunFailed("a worker could not do its work:\n  File x\n\x1b[2JTypeError: no")

@@ -16,12 +16,12 @@ from PIL import Image
 
 from fedlearn.api.given import flat_settings
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError
 from fedlearn.data import Dataset, Examples, from_arrays, from_frame
 from fedlearn.data.partitioning import partition_table
 from fedlearn.engine.prepare import prepared
 from fedlearn.models.loaded import dataset_of
-from fedlearn.plugging import objects
-from fedlearn.words.errors import SettingError
+from fedlearn.plugins import objects
 
 COUNT, SIDE = 200, 4
 SECURE = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import server.gate
+import server.gate.gate
 from fedlearn.compression import CODECS
 from fedlearn.compression.chain import Chain
 from fedlearn.models import MODELS
@@ -61,7 +61,7 @@ def found_with(name, reports=300):
 
 
 def test_a_gate_that_lets_nan_through_is_found(monkeypatch):
-    monkeypatch.setattr(server.gate, "norm_of", lambda update, base=None: 0.0)
+    monkeypatch.setattr(server.gate.gate, "norm_of", lambda update, base=None: 0.0)
     tally = found_with("codec drop")
     assert tally.wrong > 0 and any("not finite" in what for _, what in tally.found)
 
@@ -81,8 +81,8 @@ def test_a_codec_that_raises_is_found(monkeypatch):
 
 def test_a_gate_that_allocates_what_a_header_claims_is_found(monkeypatch):
     kept = []
-    count = server.gate.wire.read_num_examples
-    monkeypatch.setattr(server.gate.wire, "read_num_examples", lambda c: kept.append(np.ones(4 << 20)) or count(c))
+    count = server.gate.gate.wire.read_num_examples
+    monkeypatch.setattr(server.gate.gate.wire, "read_num_examples", lambda c: kept.append(np.ones(4 << 20)) or count(c))
     monkeypatch.setattr(fuzz, "MOST", 24 << 20)
     held = np.ones(32 << 20)  # a process that once had more memory finds it, too
     del held
@@ -91,8 +91,8 @@ def test_a_gate_that_allocates_what_a_header_claims_is_found(monkeypatch):
 
 def test_a_gate_that_allocates_little_is_not_found(monkeypatch):
     kept = []
-    count = server.gate.wire.read_num_examples
-    monkeypatch.setattr(server.gate.wire, "read_num_examples", lambda c: kept.append(np.ones(1 << 20)) or count(c))
+    count = server.gate.gate.wire.read_num_examples
+    monkeypatch.setattr(server.gate.gate.wire, "read_num_examples", lambda c: kept.append(np.ones(1 << 20)) or count(c))
     monkeypatch.setattr(fuzz, "MOST", 24 << 20)
     assert not found_with("codec fp16", reports=5).found
 

@@ -11,11 +11,11 @@ from flwr.app import MetricRecord
 
 from fedlearn import wire
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.words.cohort import Typical
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.metric import EPSILON, TRAIN_LOSS
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.seeding import report_seed
+from fedlearn.core.cohort import Typical
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.metric import EPSILON, TRAIN_LOSS
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.seeding import report_seed
 from strategies import load_strategy
 from tests.unit.server.scripted import STATE, Node, honest_content
 

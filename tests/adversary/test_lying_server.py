@@ -17,7 +17,7 @@ from client.whole_question import WholeQuestion
 from fedlearn import flower, wire
 from fedlearn.config import config_from
 from fedlearn.models.loaded import loaded
-from fedlearn.plugins import HANDLERS
+from fedlearn.plugins.tables import HANDLERS
 from fedlearn.secure.keys import Signer, fresh_secret
 from fedlearn.secure.level import Level, chosen
 from fedlearn.secure.messages import Roster, Survivors, Unmasking
@@ -150,14 +150,14 @@ FORGOTTEN = {
 @pytest.mark.parametrize(("without_part", "lie"), FORGOTTEN.values(), ids=FORGOTTEN)
 def test_a_digest_without_a_part_of_the_question_is_found(nodes, without_part, lie, monkeypatch):
     whole = WholeQuestion.of
-    monkeypatch.setattr(WholeQuestion, "of", lambda visit, state: replace(whole(visit, state), **without_part))
+    monkeypatch.setattr(WholeQuestion, "of", lambda request, state: replace(whole(request, state), **without_part))
     outcome = Attempt(asked(), nodes, **UNEQUAL[lie]).outcome()
     assert not isinstance(outcome, str)  # a sum, of nodes that were asked different things
 
 
 def test_least_peers_of_the_roster_alone_would_be_found(nodes, monkeypatch):
     demands = summing.demands_of
-    monkeypatch.setattr(summing, "demands_of", lambda visit: replace(demands(visit), summed=0))
+    monkeypatch.setattr(summing, "demands_of", lambda request: replace(demands(request), summed=0))
     outcome = Attempt(asked(), nodes, survivors=told(lambda number: (0, 1, 2))).outcome()
     assert "too-few-survivors" not in str(outcome)
 

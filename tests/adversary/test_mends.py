@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedlearn.privacy.audit.cases import MECHANISM_CASES
+from fedlearn.auditing.cases import MECHANISM_CASES
 from tests.adversary import mends
 from tests.adversary.leaks import LEAKS
 from tests.adversary.mends import MENDS, ROOT, Ended, Mend, ended, taken_out

@@ -9,9 +9,9 @@ import pytest
 from flwr.app import ConfigRecord, Error, MetricRecord, RecordDict
 
 from fedlearn import flower, wire
+from fedlearn.core.errors import SettingError
 from fedlearn.flower.records import _kept_array_entry
-from fedlearn.words.errors import SettingError
-from server.fitting import check_invited
+from server.planning.compatibility import check_invited
 from tests.unit.server.scripted import NetworkGrid, Node, config_of, honest_content, made_nodes
 
 LONG = "x" * 100_000

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from client import sets
+from client.owner import signed_sets
 from tests.adversary.questions import PLANTED, broken, sums_of, told_of
 
 
@@ -22,7 +22,7 @@ def test_sequences_meet_sums_over_several_sets_and_over_the_same_again():
 
 @pytest.mark.parametrize("rule", PLANTED.values(), ids=PLANTED)
 def test_a_weaker_rule_is_found(rule, monkeypatch):
-    monkeypatch.setattr(sets, "may_sign", rule)
+    monkeypatch.setattr(signed_sets, "may_sign", rule)
     assert next(broken(range(500)), "")
 
 

@@ -19,7 +19,7 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPu
 from fedlearn import flower, wire
 from fedlearn.flower.enclosed import enclose
 from fedlearn.flower.replies import Replies
-from server.grids import PatientGrid
+from server.exchange.grids import PatientGrid
 from tests.waiting import wait_until
 
 STATE = {"w": np.arange(4, dtype=np.float32)}

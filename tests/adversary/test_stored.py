@@ -22,7 +22,8 @@ import pytest
 
 from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
-from fedlearn.data import aside, cache
+from fedlearn.core.errors import CheckpointError, FedlearnError, RunFailed, SettingError, UsageError
+from fedlearn.data import cache, staging
 from fedlearn.engine import inline
 from fedlearn.runs import checkpoint, files
 from fedlearn.runs.checkpoint import RunStore
@@ -33,7 +34,6 @@ from fedlearn.runs.memories import packed, unpacked
 from fedlearn.runs.names import CHECKPOINT, EVENTS
 from fedlearn.runs.nodes import NodeTable
 from fedlearn.runs.settings import kept_settings
-from fedlearn.words.errors import CheckpointError, FedlearnError, RunFailed, SettingError, UsageError
 from tests.adversary import crashes, tiny
 
 SPOILED = int(os.environ.get("FEDLEARN_SPOILED", "150"))
@@ -489,7 +489,7 @@ def test_c3_a_cache_that_cannot_be_mended_is_one_line(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(aside.tempfile, "mkdtemp", full)
+    monkeypatch.setattr(staging.tempfile, "mkdtemp", full)
     with checked(), pytest.raises(UsageError, match=r"cannot write to the cache folder.*FEDLEARN_CACHE"):
         cache.cached("x", "key", lambda: ARRAYS)
 

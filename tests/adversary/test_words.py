@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
-from client import discretion
-from client.policy import is_in
+from client.owner import error_disclosure
+from client.owner.policy import is_in
 from fedlearn import flower, wire
+from fedlearn.core.refusals import NOT_READY, REFUSALS
 from fedlearn.engine.apps import load_client_app
 from fedlearn.models.loaded import initial_state
 from fedlearn.runs.ledgers import names_in
-from fedlearn.words.refusals import NOT_READY, REFUSALS
 from tests.unit.client.test_ledger import NODE, Hospital, instruction, settings
 from tests.unit.server.scripted import NetworkGrid, made_nodes
 
@@ -30,7 +30,7 @@ TABLE = 'data="t.csv"\ntarget="y"\nclasses=["no","yes"]\ncategories={a=["u","v"]
 
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch):
-    monkeypatch.setattr(discretion, "WHOLE", 1e-6)
+    monkeypatch.setattr(error_disclosure, "WHOLE", 1e-6)
 
 
 @pytest.fixture
@@ -220,11 +220,11 @@ def test_by_halving_a_server_finds_what_a_node_would_spend_now_and_nothing_is_sp
 @pytest.mark.parametrize("began", [0.0, 0.37, 2.9])
 def test_not_ready_leaves_at_a_whole_second_after_its_question(monkeypatch, began):
     waits = []
-    clock = SimpleNamespace(monotonic=lambda: visit.began + began, sleep=waits.append)
-    visit = SimpleNamespace(began=100.0)
-    monkeypatch.setattr(discretion, "WHOLE", 1.0)
-    monkeypatch.setattr(discretion, "time", clock)
-    discretion.wait_for_a_whole_second(visit)
+    clock = SimpleNamespace(monotonic=lambda: request.began + began, sleep=waits.append)
+    request = SimpleNamespace(began=100.0)
+    monkeypatch.setattr(error_disclosure, "WHOLE", 1.0)
+    monkeypatch.setattr(error_disclosure, "time", clock)
+    error_disclosure.wait_for_a_whole_second(request)
     assert (began + waits[0]) % 1.0 == pytest.approx(0.0, abs=1e-9) or (began + waits[0]) % 1.0 == pytest.approx(1.0)
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from client.learners.base import Learner, LocalFit, LocalTask
+from fedlearn.core.cohort import At
+from fedlearn.core.metric import EPSILON, TRAIN_LOSS, Metric
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.state import State, UpdateKind
 from fedlearn.data.base import DataSpec
 from fedlearn.data.dataset import Dataset
 from fedlearn.models.base import Evaluation
 from fedlearn.models.spec import ModelSpec
-from fedlearn.words.cohort import At
-from fedlearn.words.metric import EPSILON, TRAIN_LOSS, Metric
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.state import State, UpdateKind
 from server.attempt import NotCommitted
 from server.collecting import collect
 from server.committing import abandon, committed_or_not

@@ -21,11 +21,11 @@ import fedlearn.data
 from fedlearn.api.result import Run as Result
 from fedlearn.cli import app
 from fedlearn.config.names import setting_names
+from fedlearn.core.errors import UsageError
 from fedlearn.data import from_any, from_arrays, from_hf, from_torch
 from fedlearn.data.sources.columns import from_table
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.privacy.accounts.calibration import noise_multiplier_for
-from fedlearn.words.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [

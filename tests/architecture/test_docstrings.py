@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, is_classifier
 
-from fedlearn import privacy
+from experiments.private_trees import as_printed
+from fedlearn import auditing, privacy
 from fedlearn import private_trees as trees
-from fedlearn.privacy import audit
-from fedlearn.private_trees import NotPrivateWarning, as_printed
+from fedlearn.private_trees import NotPrivateWarning
 from fedlearn.private_trees.numbers.plan import TreePlan
 
 PUBLIC = [getattr(package, name) for package in (trees, as_printed, privacy) for name in package.__all__]
-PUBLIC += [audit.AuditResult, audit.audit, audit.audit_everything, TreePlan]
+PUBLIC += [auditing.AuditResult, auditing.audit, auditing.audit_everything, TreePlan]
 ESTIMATORS = [each for each in PUBLIC if inspect.isclass(each) and issubclass(each, BaseEstimator)]
 METHODS = [getattr(each, name) for each in ESTIMATORS for name in ("fit", "predict")]
 WITHOUT = (Enum, Warning)  # classes that nobody calls with arguments of ours

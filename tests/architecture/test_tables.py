@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fedlearn import plugins
 from fedlearn.models import MODELS
-from fedlearn.plugging.registry import Registry, load_reference
+from fedlearn.plugins import tables as plugins
+from fedlearn.plugins.registry import Registry, load_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("fedlearn", "server", "client", "strategies", "experiments")
@@ -75,7 +75,7 @@ def imported_by(modules):
             {"torch", "datasets", "sklearn", "ray", "numba", "opendp", "fedlearn.private_trees", "sqlalchemy"},
         ),
         (
-            "fedlearn.models.torch_model, client.learners.sgd",
+            "fedlearn.models.torch.torch_model, client.learners.sgd",
             {"numba", "opendp", "fedlearn.private_trees", "sklearn"},
         ),
         (

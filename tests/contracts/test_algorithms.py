@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fedlearn
+from fedlearn.core.state import is_running
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.models.presets import settings_from
-from fedlearn.plugins import ALGORITHMS
-from fedlearn.words.state import is_running
+from fedlearn.plugins.tables import ALGORITHMS
 from tests.algorithms import on_digits
 from tests.faults.mutants import ROOT
 from tests.oracles.algorithms.federation import Normed, Places, load_odd, load_places

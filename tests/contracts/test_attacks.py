@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedlearn.attacks import ATTACKS, Attack, Claim, load_attack
-from fedlearn.words.seeding import rng_for
+from fedlearn.core.seeding import rng_for
 from tests.oracles import images
 
 HONEST = np.random.default_rng(1).normal(size=(6, 30))

@@ -12,8 +12,8 @@ from fedlearn import wire
 from fedlearn.compression import CODECS, load_codec
 from fedlearn.compression.parse import words_in
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import UpdateKind, layout_of
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import UpdateKind, layout_of
 
 EXACT = [("identity", "entry"), ("drop", "entry"), ("drop", "tensor")]
 LOSSY = ["quantize:1", "quantize:3", "quantize:8", "rotate,quantize:4", "fp16", "sign", "eden", "eden:4", "rand-k:0.3"]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import SettingError
 from fedlearn.data import DATASETS, from_arrays, load_dataset, partition_table
-from fedlearn.words.errors import SettingError
 from tests.unit.data.conftest import CifarFiles
 
 FOLDER = os.environ.get("FEDLEARN_DATA", "")

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
+from fedlearn.aggregation import STATE, Fold, FoldingTree, Verdict, blocks_of, merge
 from fedlearn.config import to_flower
 from fedlearn.config.tables.reports import StrategySettings
+from fedlearn.core.cohort import Fate, NodeReport
+from fedlearn.core.state import UpdateKind, dense_update
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
-from fedlearn.folding import STATE, Fold, FoldingTree, Verdict, blocks_of, merge
 from fedlearn.models import MODELS
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees.federated.models.forest import empty_state
 from fedlearn.runs.state_files import pack_state
-from fedlearn.words.cohort import Fate, NodeReport
-from fedlearn.words.state import UpdateKind, dense_update
 from strategies import STRATEGIES, load_strategy
 from tests.oracles.cohorts import after, bytes_of, plan_for
 from tests.oracles.forests import made_trees

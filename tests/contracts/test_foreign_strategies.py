@@ -15,11 +15,11 @@ from flwr.serverapp.strategy import DifferentialPrivacyServerSideAdaptiveClippin
 from fedlearn import wire
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.reports import StrategySettings
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import RunFailed, SettingError
-from server.draws import Draws
-from server.summary import noise_notice
+from server.results.summary import noise_notice
+from server.strategy_rng import Draws
 from strategies import load_strategy
 from tests.unit.server.scripted import STATE, Node, Scene, honest_content
 

@@ -10,7 +10,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp.strategy import FedAvg as FlowersFedAvg
 
 from fedlearn import wire
-from fedlearn.folding.offers import offers_of
+from fedlearn.aggregation.offers import offers_of
 from strategies.fedavg import FedAvg
 
 

@@ -13,14 +13,14 @@ from client.learners.base import LocalTask
 from fedlearn import flower, wire
 from fedlearn.config import config_from, to_flower
 from fedlearn.config.tables.reports import StrategySettings
+from fedlearn.core.errors import SettingError
+from fedlearn.core.metric import EPSILON
+from fedlearn.core.state import layout_of
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.node_calls import run_node
 from fedlearn.models import MODELS, load_model
-from fedlearn.plugins import ALGORITHMS
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metric import EPSILON
-from fedlearn.words.state import layout_of
+from fedlearn.plugins.tables import ALGORITHMS
 from strategies import load_strategy
 from tests.oracles import forests, images, texts
 

@@ -8,10 +8,10 @@ import pytest
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, load_model
-from fedlearn.words.errors import SettingError
 from tests.oracles import forests, texts
 
 RNG = np.random.default_rng(1)

@@ -7,7 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from fedlearn.models import buffers, parts
+from fedlearn.models.torch import buffers, parts
 from tests.random_modules.grammar import Case
 
 CASES, BLOCK = 100, 10  # `python -m tests.random_modules` makes 2,000
@@ -38,10 +38,10 @@ PLANTED = {
     "whole numbers cut": (
         "strategies.plain_flower.as_before", lambda values, before: np.asarray(values).astype(before.dtype),
     ),
-    "an expert that no example reaches is frozen": ("fedlearn.models.parts._frozen", frozen_too),
-    "constants averaged": ("fedlearn.models.torch_model.kinds_of", lambda *_: buffers.Kinds()),
+    "an expert that no example reaches is frozen": ("fedlearn.models.torch.parts._frozen", frozen_too),
+    "constants averaged": ("fedlearn.models.torch.torch_model.kinds_of", lambda *_: buffers.Kinds()),
     "unit vectors averaged": (
-        "fedlearn.models.torch_model.kinds_of", lambda *made: KINDS(*made)._replace(auxiliary=frozenset()),
+        "fedlearn.models.torch.torch_model.kinds_of", lambda *made: KINDS(*made)._replace(auxiliary=frozenset()),
     ),
 }  # fmt: skip
 SHOWING = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedlearn.core.errors import RunFailed
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.words.errors import RunFailed
 from server.schedules import SCHEDULES
 from tests.unit.server.scripted import STATE, Node
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
+from fedlearn.aggregation import blocks_of
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.tables.reports import StrategySettings
+from fedlearn.core.state import Sends, UpdateKind
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
-from fedlearn.folding import blocks_of
 from fedlearn.models.loaded import initial_state
 from fedlearn.runs.state_files import pack_state
-from fedlearn.words.state import Sends, UpdateKind
 from strategies import STRATEGIES, load_strategy
 from strategies.fedavg import FedAvg
 from tests.oracles import averaging

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlearn.core.errors import Refused, SettingError
+from fedlearn.core.state import ArraySpec, UpdateKind, layout_of
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Planned, Summed
 from fedlearn.private_trees.federated.learners.sums import SumsLearner
 from fedlearn.private_trees.federated.models.sums import LARGEST
 from fedlearn.runs.state_files import pack_state
-from fedlearn.words.errors import Refused, SettingError
-from fedlearn.words.state import ArraySpec, UpdateKind, layout_of
 from tests.oracles import images
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset
 from tests.oracles.sums import config_of, federated, task_of

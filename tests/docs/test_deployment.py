@@ -8,10 +8,11 @@ import shlex
 
 import pytest
 
-from client import discretion, ledger, policy
+from client import ledger
 from client.learners import LEARNERS
+from client.owner import error_disclosure, policy
 from fedlearn.config.policy import Policy
-from fedlearn.words.refusals import REFUSALS, word_for
+from fedlearn.core.refusals import REFUSALS, word_for
 from tests.commands import COMMANDS, parsed
 from tests.docs.pages import ROOT
 
@@ -72,7 +73,7 @@ def test_every_reason_that_is_no_word_stands_on_the_page():
     )
     reasons = {
         value
-        for module in (policy, discretion, ledger)
+        for module in (policy, error_disclosure, ledger)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str) and re.fullmatch(r"[a-z]+(-[a-z]+)+", value)
     }

@@ -83,9 +83,9 @@ def states_seen(monkeypatch):
     """What each node has trained from: (round, partition) -> state."""
     seen, decode = {}, client.handlers.training.state_in
 
-    def state_in(visit):
-        state = decode(visit)
-        seen[visit.instruction.round_number, visit.partition_id] = state
+    def state_in(request):
+        state = decode(request)
+        seen[request.instruction.round_number, request.partition_id] = state
         return state
 
     monkeypatch.setattr(client.handlers.training, "state_in", state_in)
@@ -131,9 +131,9 @@ def test_a_node_that_has_lost_the_state_that_it_followed_is_sent_it_again_and_co
 ):
     kept_anchor = client.handlers.selection.kept_anchor
 
-    def forgotten(visit):
-        lost = visit.partition_id == 2 and '"round_number": 3' in json.dumps(dict(visit.content["config"]))
-        return "" if lost else kept_anchor(visit)
+    def forgotten(request):
+        lost = request.partition_id == 2 and '"round_number": 3' in json.dumps(dict(request.content["config"]))
+        return "" if lost else kept_anchor(request)
 
     run = undisturbed(FOLLOWING)
     monkeypatch.setattr(client.handlers.selection, "kept_anchor", forgotten)
@@ -152,7 +152,7 @@ def test_a_run_with_states_that_are_followed_is_gone_on_with_to_the_same_bytes(e
 
 
 def test_what_nodes_do_not_change_stays_exact_however_coarse_their_states_are(execute, monkeypatch):
-    def fit(visit, state, task, made):
+    def fit(request, state, task, made):
         return LocalFit({name: array.copy() for name, array in state.items()}, num_examples=1, metrics={})
 
     monkeypatch.setattr(client.handlers.training, "_fit", fit)
@@ -245,7 +245,7 @@ def test_a_node_that_asks_for_a_wrong_anchor_gets_the_right_one_and_nothing_else
     everyone = {**ANCHORED, "rounds.cohort": 0}
     honest = undisturbed(everyone)
     kept_anchor = client.handlers.selection.kept_anchor
-    monkeypatch.setattr(client.handlers.selection, "kept_anchor", lambda visit: wrong(kept_anchor(visit)))
+    monkeypatch.setattr(client.handlers.selection, "kept_anchor", lambda request: wrong(kept_anchor(request)))
     run = execute(everyone, engine="inline")
     assert run.sha == honest.sha
     assert column(honest, "anchors_sent") == [8, 0, 0, 8, 0]
@@ -256,10 +256,10 @@ def test_a_node_that_asks_for_a_wrong_anchor_gets_the_right_one_and_nothing_else
 def test_a_node_that_says_it_has_an_anchor_that_it_lacks_fails_alone(execute, monkeypatch):
     kept_anchor = client.handlers.selection.kept_anchor
 
-    def forgotten(visit):
-        if visit.partition_id == 2 and visit.memory.arrays.pop(ANCHOR, None):
-            visit.keep_memory()
-        return kept_anchor(visit)
+    def forgotten(request):
+        if request.partition_id == 2 and request.memory.arrays.pop(ANCHOR, None):
+            request.keep_memory()
+        return kept_anchor(request)
 
     monkeypatch.setattr(client.handlers.selection, "kept_anchor", forgotten)
     run = execute({**ANCHORED, "rounds.cohort": 0, "rounds.quorum": 0.5}, engine="inline")

@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 import fedlearn
+from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays
 from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.manifest import Manifest
-from fedlearn.words.errors import UsageError
 
 RNG = np.random.default_rng(1)
 DATA = from_arrays(RNG.random((40, 4), np.float32), np.arange(40) % 3)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fedlearn.attacks import attackers_of
+from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.models.presets import settings_from
 from fedlearn.runs.state_files import unpack_state
-from fedlearn.words.errors import RunFailed, SettingError
 from tests.end_to_end.conftest import CHEAP, some_slow
 
 LYING = {

@@ -8,13 +8,13 @@ from functools import partial
 import pytest
 
 import fedlearn.commands.audited_nodes as audited
-from client.audits.chosen import FAR, HOSTILE, NOTHING, Chosen
-from client.audits.planted import PLANTED as BY_CLIENTS
+from fedlearn.auditing.nodes.chosen import FAR, HOSTILE, NOTHING, Chosen
+from fedlearn.auditing.nodes.planted import PLANTED as BY_CLIENTS
+from fedlearn.auditing.nodes.server_mistakes import PLANTED as BY_SERVERS
+from fedlearn.auditing.nodes.server_mistakes import FixedSize, Seeded, sampled, unguarded
+from fedlearn.auditing.planting import Planted, swapped
 from fedlearn.cli import main
 from fedlearn.commands.audited_nodes import WAYS, NodesAudit, loss_of, loss_with, mistakes
-from fedlearn.privacy.audit.planting import Planted, swapped
-from server.audits import PLANTED as BY_SERVERS
-from server.audits import FixedSize, Seeded, sampled, unguarded
 from server.selectors.poisson import Poisson
 
 QUICK, SLOW = ("central", "secure"), ("sampled",)  # the others are long

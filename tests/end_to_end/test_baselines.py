@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
 from tests.end_to_end.conftest import end_of
 
 LINEAR = {"model.name": "linear", "training.batch_size": 20}

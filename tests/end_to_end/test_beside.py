@@ -7,8 +7,8 @@ import csv
 import numpy as np
 import pytest
 
+from fedlearn.core.errors import SettingError
 from fedlearn.runs.nodes import read_nodes
-from fedlearn.words.errors import SettingError
 
 ALL = {
     "model.name": "linear",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedlearn
-from fedlearn.words.errors import SettingError, UsageError
+from fedlearn.core.errors import SettingError, UsageError
 
 SMALL = {"clients": 6, "cohort": 4, "data": "digits", "model": "linear", "rounds": 2, "batch_size": 50}
 NOT_OF_THE_MODEL = ("selection_seconds", "training_seconds", "evaluation_seconds")

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional
 
 import fedlearn
+from fedlearn.core.errors import RunFailed
 from fedlearn.data import from_arrays
-from fedlearn.words.errors import RunFailed
 
 UPDATE = {"compression.send": "update"}
 SETTINGS = {

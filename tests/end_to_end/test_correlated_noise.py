@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 
 import server.correlated
-from client.audits.chosen import Chosen
+from fedlearn.auditing.nodes.chosen import Chosen
+from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.state_files import unpack_state
-from fedlearn.words.errors import RunFailed, SettingError
 from server.correlated import ROWS, CorrelatedRows
 from tests.end_to_end.conftest import Run
 
 WAITING = {
-    "model.name": "client.audits.chosen:model", "data.dataset": "digits", "clients": 9, "rounds.cohort": 3,
+    "model.name": "fedlearn.auditing.nodes.chosen:model", "data.dataset": "digits", "clients": 9, "rounds.cohort": 3,
     "rounds.total": 7,
     "privacy.protects": "nodes", "privacy.epsilon": 4.0, "privacy.delta": 1e-5, "privacy.clip": 0.5,
     "privacy.separation": 3, "training.stack": 1,

@@ -8,9 +8,9 @@ import pytest
 from torch import nn
 
 import fedlearn
+from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays, from_frame
 from fedlearn.predicting import Preparation
-from fedlearn.words.errors import UsageError
 
 SMALL = {"clients": 3, "rounds": 2, "batch_size": 20, "engine": "inline", "progress": False}
 JOBS = ["clerk", "farmer", "nurse"]

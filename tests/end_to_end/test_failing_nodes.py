@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fedlearn.words.errors import RunFailed, UsageError
+from fedlearn.core.errors import RunFailed, UsageError
 from tests.end_to_end.conftest import end_of
 
 FAULTY = {"model.name": "faulty:model", "clients": 8, "rounds.cohort": 0, "rounds.quorum": 0.5}

@@ -10,13 +10,13 @@ import pytest
 from safetensors.numpy import load_file
 
 from fedlearn.api import load
+from fedlearn.core.errors import RunFailed, SettingError
+from fedlearn.core.seeding import seed_for
 from fedlearn.data import diabetes, load_dataset, partition_table
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees import Domain, DPEnsembleTree, union
 from fedlearn.private_trees.numbers.randomness import sources
 from fedlearn.private_trees.numbers.relay import add_tree, grow_relay_tree, relay_plan
-from fedlearn.words.errors import RunFailed, SettingError
-from fedlearn.words.seeding import seed_for
 from tests.end_to_end.conftest import Run, some_slow
 
 UNION = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
 
 PLUGINS = Path(__file__).parent / "plugins"
 LONGEST = 70  # lines

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import fedlearn
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.engine.processes import ONE_THREAD
-from fedlearn.words.errors import SettingError, UsageError
 from tests.end_to_end.conftest import ROOT, end_of
 
 LIMIT = 120  # seconds for a script, on two cores that others use, too

@@ -8,8 +8,8 @@ import signal
 import numpy as np
 import pytest
 
+from fedlearn.core.errors import SettingError
 from fedlearn.runs.nodes import read_nodes
-from fedlearn.words.errors import SettingError
 
 ALL = {
     "evaluation.nodes": 12,

@@ -13,11 +13,11 @@ from torch import nn
 import fedlearn
 from fedlearn.commands.shared import result_table
 from fedlearn.config import config_from
+from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays
 from fedlearn.runs.classes import read_classes
 from fedlearn.runs.log import EventTail
-from fedlearn.words.errors import UsageError
-from server.summary import learning_rate
+from server.results.summary import learning_rate
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(100, 4)).astype(np.float32)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import fedlearn
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data import Examples, from_arrays
-from fedlearn.words.errors import SettingError, UsageError
 from tests.end_to_end.conftest import resumed, wait_until
 
 OWN = {

@@ -96,7 +96,7 @@ def test_ours_are_the_same_modules_below_fedlearn(in_the_folder):
         import_module("fedlearn.strategies.nothing")
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         fedlearn.nothing  # noqa: B018
-    shadowed = in_the_folder("-c", "import fedlearn.server.gate, client; print(client.NAME)")
+    shadowed = in_the_folder("-c", "import fedlearn.server.gate.gate, client; print(client.NAME)")
     assert (shadowed.stdout, shadowed.stderr) == ("mine\n", "")
 
 

@@ -10,8 +10,8 @@ import torch
 from torchvision.transforms import v2
 
 import fedlearn
+from fedlearn.core.errors import UsageError
 from fedlearn.data import load_dataset
-from fedlearn.words.errors import UsageError
 
 SMALLER = v2.Compose([v2.Resize(8), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.25] * 3)])
 RUN = {

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import fedlearn
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 from tests.end_to_end.conftest import CHEAP
 
 TWOS = {

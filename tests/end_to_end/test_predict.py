@@ -14,10 +14,10 @@ from torch import nn
 
 import fedlearn
 from fedlearn.cli import main
+from fedlearn.core.errors import UsageError
 from fedlearn.predicting import Preparation
 from fedlearn.predicting.answers import Wanted
 from fedlearn.predicting.scored import predict_file
-from fedlearn.words.errors import UsageError
 
 SMALL = {"clients": 3, "rounds": 2, "batch_size": 20, "engine": "inline", "progress": False}
 TOML = """

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import client.answer
+from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.names import NODES
-from fedlearn.words.errors import RunFailed, SettingError
 
 PRIVATE = {
-    "model.name": "client.audits.chosen:model", "data.dataset": "digits", "clients": 6, "rounds.cohort": 4,
+    "model.name": "fedlearn.auditing.nodes.chosen:model", "data.dataset": "digits", "clients": 6, "rounds.cohort": 4,
     "rounds.total": 3, "rounds.quorum": 0.1, "privacy.protects": "nodes", "privacy.epsilon": 4.0,
     "privacy.delta": 1e-5, "privacy.clip": 0.5, "training.stack": 1,
 }  # fmt: skip

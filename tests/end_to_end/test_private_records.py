@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from fedlearn.words.errors import RunFailed, SettingError
+from fedlearn.core.errors import RunFailed, SettingError
 from tests.end_to_end.conftest import CHEAP, resumed
 
 RECORDS = {

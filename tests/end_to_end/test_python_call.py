@@ -21,9 +21,9 @@ from rich.console import Console
 import fedlearn
 from client.learners.sgd import SGD
 from fedlearn.compression.identity import Identity
+from fedlearn.core.errors import FedlearnError, SettingError, UsageError
 from fedlearn.report.comparing import compared
 from fedlearn.runs.manifest import Manifest
-from fedlearn.words.errors import FedlearnError, SettingError, UsageError
 from strategies.fedavg import FedAvg
 from tests.end_to_end.conftest import PLUGINS, ROOT, Run, end_of, wait_until
 
@@ -177,11 +177,11 @@ def test_run_is_resumed_and_repeated_with_the_code_that_it_was_begun_with(how, t
     ((mine,), (theirs,)) = ([*(run.folder / "objects").iterdir()] for run in (first, other))
     content = theirs.read_bytes()
     if how == "under the first line of the own":
-        content = fedlearn.plugging.objects._with_header(content.partition(b"\n")[2], f"object:{mine.stem}")
+        content = fedlearn.plugins.objects._with_header(content.partition(b"\n")[2], f"object:{mine.stem}")
     mine.write_bytes(content) if how != "it is gone" else mine.unlink()
     with monkeypatch.context() as patch:  # as another process
-        patch.setattr(fedlearn.plugging.objects, "_packed", {})
-        patch.setattr(fedlearn.plugging.objects, "_folders", [])
+        patch.setattr(fedlearn.plugins.objects, "_packed", {})
+        patch.setattr(fedlearn.plugins.objects, "_folders", [])
         for arguments in (("--resume", first.folder), ("--config", first.folder / "settings.toml")):
             assert end_of("simulate", "--quiet", *arguments, "--rounds", 3) == 2
             (line,) = capfd.readouterr().err.splitlines()
@@ -287,7 +287,7 @@ def test_looking_at_a_run_never_unpickles(letters, tmp_path):
     run = fedlearn.run(data="writers:load", model=Net, out=tmp_path / "run", **INLINE)
     (stored,) = (run.folder / "objects").iterdir()
     hostile = pickle.dumps(_Touch(str(mark)))
-    stored.write_bytes(fedlearn.plugging.objects._with_header(hostile))
+    stored.write_bytes(fedlearn.plugins.objects._with_header(hostile))
     loaded = fedlearn.load(run.folder)
     assert len(loaded.history) == 2
     assert loaded.state.keys() == run.state.keys()

@@ -8,9 +8,9 @@ import torch
 from sklearn.metrics import f1_score, roc_auc_score
 
 import fedlearn
+from fedlearn.core.errors import SettingError
 from fedlearn.data import from_arrays
 from fedlearn.runs.nodes import read_nodes
-from fedlearn.words.errors import SettingError
 
 SCORED = {"model.name": "linear", "evaluation.scores": "roc_auc_ovr,f1_macro"}
 

@@ -7,11 +7,11 @@ import pytest
 from safetensors.numpy import load_file
 
 from client.ledger import run_of
+from fedlearn.core.errors import SettingError
 from fedlearn.data import load_dataset
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from
-from fedlearn.privacy.shares import honest_shares
-from fedlearn.words.errors import SettingError
+from fedlearn.privacy.honest_count import honest_shares
 from tests.end_to_end.test_sums import BAYES, BOOSTING, NUMBERS
 
 SHARED = {

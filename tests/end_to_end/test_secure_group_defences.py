@@ -10,13 +10,13 @@ import pytest
 import fedlearn
 from fedlearn import flower
 from fedlearn.config import to_flower
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import SettingError
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.models.loaded import initial_state
 from fedlearn.secure.groups import groups_of
 from fedlearn.secure.summands import Summands
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import SettingError
 from tests.end_to_end.vanishing import Killed, Remote, run, settings_of
 
 AT = At(1, 1)

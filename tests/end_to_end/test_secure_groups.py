@@ -10,17 +10,17 @@ import pytest
 
 import fedlearn
 from fedlearn import flower, wire
+from fedlearn.aggregation.modular import MASKED
 from fedlearn.config import to_flower
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import SettingError, UsageError
+from fedlearn.core.state import layout_of
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
-from fedlearn.folding.modular import MASKED
 from fedlearn.models.loaded import initial_state
 from fedlearn.secure.groups import drop_seed, groups_of
 from fedlearn.secure.packed import unpacked
 from fedlearn.secure.summands import Summands
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import SettingError, UsageError
-from fedlearn.words.state import layout_of
 from tests.end_to_end.vanishing import Killed, Remote, run, settings_of
 
 GROUPED = {

@@ -11,16 +11,16 @@ import pytest
 
 from client import summing
 from fedlearn import flower, wire
+from fedlearn.aggregation.modular import MASKED
 from fedlearn.config import to_flower
+from fedlearn.core.errors import FedlearnError, SettingError
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.deployment.keys import make_keys
 from fedlearn.engine.prepare import prepared
-from fedlearn.folding.modular import MASKED
 from fedlearn.models.loaded import loaded
 from fedlearn.report.page.account import account
 from fedlearn.report.stored import read_run
 from fedlearn.secure.keys import NodeKey
-from fedlearn.words.errors import FedlearnError, SettingError
 from tests.end_to_end.vanishing import Killed, Remote, run, settings_of
 from tests.faults.disk import ROOT, Disk
 
@@ -233,10 +233,10 @@ class Keyed:
         self.keys[5] = self.keys[5] if key_of_5 else None
         peers = frozenset(key.public for key in self.keys[:5])
         demanded = summing.demands_of
-        monkeypatch.setattr(summing, "key_of", lambda visit: self.keys[visit.partition_id])
+        monkeypatch.setattr(summing, "key_of", lambda request: self.keys[request.partition_id])
         monkeypatch.setattr(
             summing, "demands_of",
-            lambda visit: replace(demanded(visit), peers=None if visit.partition_id == 5 else peers),
+            lambda request: replace(demanded(request), peers=None if request.partition_id == 5 else peers),
         )  # fmt: skip
 
 
@@ -264,7 +264,7 @@ def test_nodes_that_most_others_list_cannot_be_left_out_by_one(tmp_path, monkeyp
     monkeypatch.setattr(
         summing,
         "demands_of",
-        lambda visit: replace(demanded(visit), peers=alone if visit.partition_id == 4 else listed),
+        lambda request: replace(demanded(request), peers=alone if request.partition_id == 4 else listed),
     )
     rounds = {"total": 1, "minimum_ready": 0.8, "quorum": 0.8, "backoff": 0.0}
     summary, events, _ = run(tmp_path / "run", rounds=rounds)

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
 
 STACKED = {
     "model.name": "faulty:stacked_model", "clients": 8, "rounds.cohort": 0, "rounds.quorum": 0.5, "training.stack": 4,

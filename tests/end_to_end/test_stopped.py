@@ -9,8 +9,8 @@ import warnings
 import pytest
 
 import fedlearn
+from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.runs.stop_requests import ask_to_stop
-from fedlearn.words.errors import RunFailed, UsageError
 
 from .conftest import end_of
 

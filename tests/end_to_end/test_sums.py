@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from
-from fedlearn.words.errors import RunFailed, SettingError
 from tests.end_to_end.conftest import Run, some_slow
 from tests.oracles.sums import federated
 

@@ -18,10 +18,10 @@ import pytest
 from experiments.sweeps.command import CONFIGS, NO_PLANS
 from fedlearn.cli import main
 from fedlearn.config import config_from
+from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.sweeps.plan import Plan
 from fedlearn.sweeps.running import run_sweep
-from fedlearn.words.errors import RunFailed, UsageError
 
 from .conftest import CHEAP, ROOT, Run, wait_until
 

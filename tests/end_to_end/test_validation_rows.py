@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fedlearn
+from fedlearn.core.errors import SettingError
 from fedlearn.data.digits import load
 from fedlearn.data.validation import measured_rows
-from fedlearn.words.errors import SettingError
 
 TINY = {
     "dataset": "digits", "model": "linear", "clients": 4, "rounds": 3, "local_epochs": 1, "batch_size": 50,

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import fedlearn
-from fedlearn.plugging.own_code import own_code
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
+from fedlearn.plugins.own_code import own_code
 
 from .conftest import end_of
 

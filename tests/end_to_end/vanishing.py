@@ -9,14 +9,14 @@ from types import SimpleNamespace
 from flwr.app import MessageType
 
 from fedlearn import flower, wire
+from fedlearn.aggregation.offers import Offers
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.core.errors import RunFailed
 from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.node_calls import error_reply
 from fedlearn.engine.prepare import prepared
 from fedlearn.flower import ErrorCode
-from fedlearn.folding.offers import Offers
-from fedlearn.words.errors import RunFailed
 
 KINDS = {
     "keys": wire.READY_QUERY, "shares": wire.SHARES, "report": MessageType.TRAIN,

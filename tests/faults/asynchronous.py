@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.words.cohort import needed_of
-from server.staleness import Staleness
+from fedlearn.core.cohort import needed_of
+from server.schedules.asynchronous.staleness import Staleness
 from tests.faults.network import Asked
 from tests.faults.recomputed import differences_of, next_state
 from tests.faults.schedules import BEYOND, DEADLINE, WINDOW

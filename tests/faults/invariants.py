@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from fedlearn.core.cohort import needed_of
+from fedlearn.core.state import State
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.words.cohort import needed_of
-from fedlearn.words.state import State
 from tests.faults import asynchronous
 from tests.faults.network import Asked, means_of
 from tests.faults.recomputed import differences_of, next_state

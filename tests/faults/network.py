@@ -17,17 +17,17 @@ from flwr.app import ConfigRecord, Error, Message, MessageType, MetricRecord, Re
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
+from fedlearn.aggregation.offers import Offers
 from fedlearn.compression import load_codec
 from fedlearn.compression.base import Codec, Payload
 from fedlearn.config.tables.reports import CompressionSettings
+from fedlearn.core.clock import ManualClock
+from fedlearn.core.cohort import At, Instruction
+from fedlearn.core.seeding import report_seed
+from fedlearn.core.state import State, layout_of
 from fedlearn.flower import ErrorCode
-from fedlearn.folding.offers import Offers
 from fedlearn.runs.memories import packed, unpacked
-from fedlearn.words.clock import ManualClock
-from fedlearn.words.cohort import At, Instruction
-from fedlearn.words.seeding import report_seed
-from fedlearn.words.state import State, layout_of
-from server.gate import MOST_ENTRIES
+from server.gate.gate import MOST_ENTRIES
 from tests.faults.schedules import BEYOND, LIES, MISMEASURED, Fault, Phase, Schedule
 
 AFTER = 0.1  # seconds between two answers to one message,
@@ -185,7 +185,7 @@ class Network(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         return self.pull_messages(self.push_messages(messages))
 
-    # --- ledgers, `fedlearn.folding.offers.Keeping` -------------------------------------------------------------------
+    # --- ledgers, `fedlearn.aggregation.offers.Keeping` ---------------------------------------------------------------
 
     def kept_by(self, node_id: int) -> bytes:
         return json.dumps(self.ledgers.get(node_id, [])).encode()
@@ -210,7 +210,7 @@ class Network(Grid):
             ledger.append(at)
             self._changed.append(node_id)
 
-    # --- virtual time, `fedlearn.folding.offers.Timed` ----------------------------------------------------------------
+    # --- virtual time, `fedlearn.aggregation.offers.Timed` ------------------------------------------------------------
 
     def wait(self, seconds: float) -> None:
         now = self.clock.now()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedlearn.words.state import State
+from fedlearn.core.state import State
 from tests.faults.world import Ended, Seen
 
 CLOSE = 1e-5

@@ -16,31 +16,31 @@ from typing import Any
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
+import fedlearn.aggregation.fold
 import fedlearn.config.load
-import fedlearn.folding.fold
-import fedlearn.plugging.options
-import fedlearn.plugging.registry
+import fedlearn.plugins.options
+import fedlearn.plugins.registry
 import fedlearn.runs.usage
-import server.draws
-import server.exchange
+import server.exchange.exchange
 import server.run
+import server.strategy_rng
 from fedlearn import flower
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.metric import virtual_time
+from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics
+from fedlearn.core.state import State
 from fedlearn.runs.appended import APPENDED
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import unpacked
 from fedlearn.runs.names import EVENTS
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.metric import virtual_time
-from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
-from fedlearn.words.state import State
-from server.draws import Draws
-from server.exchange import Exchange
-from server.planned import with_columns
+from server.exchange.exchange import Exchange
+from server.planning.plan import with_columns
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of, rest_of
+from server.strategy_rng import Draws
 from strategies import load_strategy
 from tests.faults.disk import ROOT, Disk, Killed
 from tests.faults.network import Network, ledger_of
@@ -60,16 +60,17 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 CHEAPER = {
     (fedlearn.runs.usage, "cpu_seconds"): lambda: None,  # it takes longer than a round
-    (server.exchange, "SHORTEST"): 0.4, (server.exchange, "LONGEST"): 8.0, (server.exchange, "SHARE"): 1.0,
+    (server.exchange.exchange, "SHORTEST"): 0.4, (server.exchange.exchange, "LONGEST"): 8.0,
+    (server.exchange.exchange, "SHARE"): 1.0,
     (server.run, "to_flower"): lambda _: dict(fedlearn.config.load._last[0]),  # type: ignore[index]
     (inspect, "signature"): lru_cache(inspect.signature),
     (PurePath, "__truediv__"): lru_cache(4096)(PurePath.__truediv__),
     (PurePath, "with_name"): lru_cache(PurePath.with_name),
-    (fedlearn.plugging.options, "_types_of"): lru_cache(fedlearn.plugging.options._types_of),
-    (fedlearn.plugging.options, "TypeAdapter"): lambda kind, **_: _adapter(kind),
-    **{(module, "load_reference"): lru_cache(fedlearn.plugging.registry.load_reference)
-       for module in (fedlearn.plugging.registry, fedlearn.folding.fold, server.exchange)},
-    (server.draws, "seeded_globals"): lambda seed, held=(): _Seeded(seed),  # of torch's and NumPy's nothing is drawn
+    (fedlearn.plugins.options, "_types_of"): lru_cache(fedlearn.plugins.options._types_of),
+    (fedlearn.plugins.options, "TypeAdapter"): lambda kind, **_: _adapter(kind),
+    **{(module, "load_reference"): lru_cache(fedlearn.plugins.registry.load_reference)
+       for module in (fedlearn.plugins.registry, fedlearn.aggregation.fold, server.exchange.exchange)},
+    (server.strategy_rng, "seeded_globals"): lambda seed, held=(): _Seeded(seed),  # nothing draws from torch's, NumPy's
 }  # fmt: skip
 """Parts that take time and find no mistake, replaced: so the server looks for answers ten times less often."""
 

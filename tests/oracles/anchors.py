@@ -8,8 +8,8 @@ import numpy as np
 
 from fedlearn.compression import load_codec
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.seeding import anchor_seed, downlink_seed
-from fedlearn.words.state import State, layout_of
+from fedlearn.core.seeding import anchor_seed, downlink_seed
+from fedlearn.core.state import State, layout_of
 
 
 def through(code: str, state: State, seed: int) -> dict[str, np.ndarray]:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from fedlearn.aggregation import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Verdict, blocks_of, merge
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Verdict, blocks_of, merge
-from fedlearn.words.cohort import At, Fate, NodeReport
-from fedlearn.words.metric import TRAIN_LOSS, Metric
-from fedlearn.words.state import Entries, Sends, State, UpdateKind, layout_of
+from fedlearn.core.cohort import At, Fate, NodeReport
+from fedlearn.core.metric import TRAIN_LOSS, Metric
+from fedlearn.core.state import Entries, Sends, State, UpdateKind, layout_of
 from strategies.base import RoundStrategy, Turn
 
 SHAPES = {"w": (3, 4), "b": (5,), "one": (1,), "scalar": (), "none": (0,)}
@@ -94,7 +94,7 @@ def plan_for(
 ) -> FoldPlan:  # fmt: skip
     whole = {STATE: ParcelPlan(layout_of(state), accumulator, uniform), **parcels}
     return FoldPlan(
-        "server.gate:ReportGate",
+        "server.gate.gate:ReportGate",
         at,
         whole,
         settings or to_flower(RunConfig()),

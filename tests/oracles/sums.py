@@ -8,9 +8,9 @@ import numpy as np
 
 from client.learners.base import LocalTask
 from fedlearn.config import RunConfig, config_from
+from fedlearn.core.state import State
 from fedlearn.data.base import Examples
 from fedlearn.private_trees.federated.learners.sums import SumsLearner
-from fedlearn.words.state import State
 
 
 def config_of(**changes: object) -> RunConfig:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from fedlearn.core.errors import UsageError
 from fedlearn.secure import keys
 from fedlearn.secure.keys import Signer
 from fedlearn.secure.level import Level
 from fedlearn.secure.messages import Advertised, Delivered, Roster, Shared, Survivors, Unmasking
 from fedlearn.secure.question import Question
 from fedlearn.secure.secrets import Kept, Secrets
-from fedlearn.words.errors import UsageError
 from tests.secure_faults.knowing import DEAD
 from tests.secure_faults.world import World
 

@@ -24,12 +24,12 @@ import numpy as np
 import client.summing
 from fedlearn import flower, wire
 from fedlearn.config import to_flower
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import RunFailed
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.node_calls import error_reply
 from fedlearn.engine.prepare import prepared
 from fedlearn.flower import ErrorCode
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import RunFailed
 from server.phases.sums import SumOfNodes
 from tests.end_to_end.vanishing import KINDS, Killed, Remote, settings_of
 
@@ -108,9 +108,9 @@ class Seen:
         """Write down what nodes and server do within the block."""
         fixed_point, decoded = client.summing._fixed_point, SumOfNodes.decoded
 
-        def of_node(visit: Any, *arguments: Any) -> Any:
-            vector, bits = fixed_point(visit, *arguments)
-            key = (*visit.instruction.at, visit.partition_id)
+        def of_node(request: Any, *arguments: Any) -> Any:
+            vector, bits = fixed_point(request, *arguments)
+            key = (*request.instruction.at, request.partition_id)
             if key in self.vectors and not np.array_equal(self.vectors[key], vector):
                 self.broken.append(f"node {key[2]} puts other numbers into attempt {key[:2]} than before")
             self.vectors[key] = vector.copy()

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.core.errors import Refused
+from fedlearn.core.seeding import rng_for
 from fedlearn.secure import keys
 from fedlearn.secure.fixed_point import FixedPoint
 from fedlearn.secure.keys import Signer
@@ -24,8 +26,6 @@ from fedlearn.secure.node import SecureNode
 from fedlearn.secure.policy import Demands
 from fedlearn.secure.question import Question
 from fedlearn.secure.server import Missing, SecureServer, Summed, check_advertised
-from fedlearn.words.errors import Refused
-from fedlearn.words.seeding import rng_for
 from tests.secure_faults.knowing import Report, View
 
 ENTRIES = 5

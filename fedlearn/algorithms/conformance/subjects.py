@@ -9,9 +9,9 @@ from typing import Any
 from fedlearn.algorithms.conformance.laws import LAWS, OFF, Verdict, judged, problem_of
 from fedlearn.algorithms.conformance.quadratics import Problem
 from fedlearn.algorithms.conformance.walks import WALKS, Walk
-from fedlearn.plugging.registry import load_plugin
-from fedlearn.plugins import ALGORITHMS
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
+from fedlearn.plugins.registry import load_plugin
+from fedlearn.plugins.tables import ALGORITHMS
 from strategies import STRATEGIES
 
 Run = Callable[[Mapping[str, object]], Walk]

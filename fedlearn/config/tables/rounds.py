@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from fedlearn.config.fields import Duration, MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
-from fedlearn.words.metric import BESIDE
+from fedlearn.core.metric import BESIDE
 
 
 class RoundSettings(Settings):
@@ -156,7 +156,7 @@ class EvaluationSettings(Settings):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What nodes measure beside the model that they use: names of `fedlearn.words.metric.BESIDE`, in its order."""
+        """What nodes measure beside the model that they use: names of `fedlearn.core.metric.BESIDE`, in its order."""
         return tuple(kind for kind in BESIDE if self.nodes and kind in json.loads(self.beside or "[]"))
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError, quoted
 from fedlearn.data.base import Facts
 from fedlearn.data.drawing import leaves_unfit_out
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.sources.images import decoded
-from fedlearn.words.errors import UsageError, quoted
 
 MOST_NAMES = 10_000  # columns whose names travel with a spec
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError
+from fedlearn.core.seeding import rng_for
 from fedlearn.data.drawing import draws_by_itself, share_held_out
 from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order
 from fedlearn.data.sources.declared import SPLIT_SEED, TEST_SHARE
-from fedlearn.words.errors import UsageError
-from fedlearn.words.seeding import rng_for
 
 KINDS = {"U": "texts", "b": "truth values", "f": "floats", "i": "integers", "u": "integers"}
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError, quoted
 from fedlearn.data.naming import plain_name
 from fedlearn.data.reading import check_unpacked
 from fedlearn.data.sources.images import Size, decoded
@@ -23,7 +24,6 @@ from fedlearn.data.sources.table_files import (
     no_number,
     other_delimiter,
 )
-from fedlearn.words.errors import UsageError, quoted
 
 INDEX = ("", "Unnamed: 0", "__index_level_0__")  # names that pandas gives to the column of row numbers
 MOST_SHOWN = 20  # names of columns in an error

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import DataNotFound, SettingError, UsageError
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
@@ -28,7 +29,6 @@ from fedlearn.data.sources.images import Size
 from fedlearn.data.sources.named import Chosen, listed
 from fedlearn.data.sources.table_files import ENDINGS, Dialect, Labels, place_of, read_table, with_words
 from fedlearn.data.stored import dataset_at, with_facts
-from fedlearn.words.errors import DataNotFound, SettingError, UsageError
 
 Range = tuple[float, float]
 KINDS = "kinds of its columns"  # one cell that is no number makes a column of texts

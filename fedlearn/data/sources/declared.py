@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError
+from fedlearn.core.seeding import rng_for
 from fedlearn.data.base import Examples, Facts
 from fedlearn.data.drawing import drawn, draws_by_itself, leaves_unfit_out, share_held_out
 from fedlearn.data.naming import in_one_form
@@ -16,8 +18,6 @@ from fedlearn.data.sources.as_arrays import are_pictures, array_of, columns_of, 
 from fedlearn.data.sources.channels import Channels, channels_of, said_to_stay
 from fedlearn.data.sources.fitting import fitting_inputs, fitting_targets
 from fedlearn.data.sources.hidden import all_shown
-from fedlearn.words.errors import UsageError
-from fedlearn.words.seeding import rng_for
 
 TEST_SHARE = 0.2
 SPLIT_SEED = 20  # of the test split; fixed, so that runs of all seeds are tested on the same rows

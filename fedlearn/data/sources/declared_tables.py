@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.base import TableSchema
 from fedlearn.data.column_files import Columns, read_columns
 from fedlearn.data.dataset import Dataset
@@ -23,7 +24,6 @@ from fedlearn.data.schema_file import declared_schema
 from fedlearn.data.sources.frame_columns import columns_named, declared_columns
 from fedlearn.data.sources.table_files import Dialect
 from fedlearn.data.tables import encoded_arrays, table_at, table_dataset
-from fedlearn.words.errors import UsageError
 
 Bounds = Mapping[str, Sequence[Any]]
 Categories = Mapping[str, Sequence[Any]]

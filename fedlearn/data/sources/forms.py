@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.core.errors import quoted
 from fedlearn.data.base import Examples
 from fedlearn.data.sources.as_arrays import columns_of
-from fedlearn.words.errors import quoted
 
 
 def is_hf(data: Any) -> bool:

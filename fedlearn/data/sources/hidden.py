@@ -1,7 +1,7 @@
 """Tokens that a tokenizer's attention mask hides.
 
 A token t that the mask hides is kept as -1 - t, so that one array holds tokens and mask: rows are split, drawn and
-compared with both. A module that takes an ``attention_mask`` gets the mask (`fedlearn.models.inputs`).
+compared with both. A module that takes an ``attention_mask`` gets the mask (`fedlearn.models.torch.inputs`).
 """
 
 from __future__ import annotations

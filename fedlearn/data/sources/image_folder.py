@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import leaves_unfit_out
 from fedlearn.data.entries import Arrays
@@ -25,7 +26,6 @@ from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.images import READING, SUFFIXES, Size, decoded, readable
 from fedlearn.data.stored import dataset_at, with_facts
-from fedlearn.words.errors import DataNotFound, UsageError
 
 OF_OTHERS = ("__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found")
 """Folders of copies, thumbnails and waste that systems make, beside folders whose names begin with a dot."""

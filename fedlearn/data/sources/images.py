@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import FedlearnError, UsageError
 from fedlearn.data.folder import one_line
 from fedlearn.data.reading import opened
-from fedlearn.words.errors import FedlearnError, UsageError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")  # EPS, say, would start a program

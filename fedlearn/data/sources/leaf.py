@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import DataNotFound, UsageError, quoted
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity, one_line
@@ -26,7 +27,6 @@ from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.images import SUFFIXES
 from fedlearn.data.stored import dataset_at, with_facts
-from fedlearn.words.errors import DataNotFound, UsageError, quoted
 
 LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's ALL_LETTERS
 SIDE = 28  # pixels of FEMNIST

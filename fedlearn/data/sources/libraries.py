@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import check_download, one_line
 from fedlearn.data.naming import in_one_form, spelled
@@ -20,7 +21,6 @@ from fedlearn.data.sources.channels import Channels, channels_of
 from fedlearn.data.sources.declared import TEST_SHARE
 from fedlearn.data.sources.hidden import MASK, TOKENS, with_hidden
 from fedlearn.data.sources.images import Size, decoded
-from fedlearn.words.errors import DataNotFound, UsageError
 
 TENSORS = ("torch", "numpy", "jax", "tensorflow")  # formats of the library `datasets`
 MOST_OF_A_STREAM = 1_000_000  # pairs that are read of a stream without a length

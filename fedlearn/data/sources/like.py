@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.sources.as_arrays import columns_of, in_order
-from fedlearn.data.sources.brought import Brought
 from fedlearn.data.sources.declared import TEST_SHARE, Declared
+from fedlearn.data.sources.from_any import Brought
 from fedlearn.data.sources.hidden import MASK, TOKENS, all_shown, has_mask, with_hidden
 from fedlearn.data.sources.libraries import by_names
-from fedlearn.words.errors import UsageError
 
 MOST_CHANNELS = 4
 BYTES = 255

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.naming import plain_name
 from fedlearn.data.sources.column_values import Columns, labels_of, values_of
 from fedlearn.data.sources.declared import Given
 from fedlearn.data.sources.images import Size
 from fedlearn.data.sources.table_files import Dialect, names_in
-from fedlearn.words.errors import UsageError
 
 
 def listed(where: str | Path, target: str | Sequence[str], targets: Sequence[str]) -> tuple[str, ...]:

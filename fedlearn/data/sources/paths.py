@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedlearn import plugins
+from fedlearn.core.errors import DataNotFound, SettingError
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import data_folder
 from fedlearn.data.naming import FILE_SUFFIXES, HUB
 from fedlearn.data.reading import ending_of, one_line_errors
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import load_reference
-from fedlearn.words.errors import DataNotFound, SettingError
+from fedlearn.plugins import tables
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import load_reference
 
 WINDOW = "window"  # the option by which a table is read as series
 RESERVED = ("data", "file", "folder", "path", "name")  # parameters of readers that are no options
@@ -36,15 +36,15 @@ def from_path(name: str, data_dir: str, options: Options) -> Dataset:
         return _read(HUB, name.removeprefix(HUB), options, name=name)
     path = _found(name, data_dir)
     kind = _kind_of(path)
-    if plugins.DATA_READERS.get(kind) == plugins.DATA_READERS[".csv"] and WINDOW in options:
+    if tables.DATA_READERS.get(kind) == tables.DATA_READERS[".csv"] and WINDOW in options:
         kind = "windows"
-    if kind not in plugins.DATA_READERS:
+    if kind not in tables.DATA_READERS:
         raise SettingError("data.dataset", name, f"a data file must end in {', '.join(FILE_SUFFIXES)}")
     return _read(kind, path, options)
 
 
 def _read(kind: str, data: str | Path, options: Options, **named: str) -> Dataset:
-    read: Callable[..., Dataset] = load_reference(plugins.DATA_READERS[kind])
+    read: Callable[..., Dataset] = load_reference(tables.DATA_READERS[kind])
     return read(data, **named, **options_for(read, options, setting="data.options", reserved=RESERVED, whole=True))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
@@ -27,7 +28,6 @@ from fedlearn.data.sources.channels import Channels
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.stored import dataset_at, with_facts
-from fedlearn.words.errors import DataNotFound, UsageError
 
 PACKED = "data.npy"  # the dict of PFLlib, in the archive
 OF_ARRAYS = {

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from fedlearn.core.errors import UsageError, quoted
 from fedlearn.data.naming import plain_name
 from fedlearn.data.reading import check_unpacked, ending_of, opened, unpacked
-from fedlearn.words.errors import UsageError, quoted
 
 MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "None"]  # in a CSV file
 DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.dataset import WINDOWS, Dataset
 from fedlearn.data.drawing import share_held_out
 from fedlearn.data.naming import plain_name
@@ -25,7 +26,6 @@ from fedlearn.data.sources.column_values import Columns, columns_of_frame, label
 from fedlearn.data.sources.columns import columns_of_file
 from fedlearn.data.sources.declared import TEST_SHARE
 from fedlearn.data.sources.table_files import Dialect
-from fedlearn.words.errors import UsageError
 
 UNEVEN = "the steps of {time!r} differ, from {fewest} to {most}: a window counts rows, not time"
 Floats = NDArray[np.float32]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedlearn.cache import trusted as files
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

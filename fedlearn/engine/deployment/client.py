@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedlearn.config.policy import Policy
+from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import proxies
 from fedlearn.engine.deployment.claims import Claim, claim
 from fedlearn.engine.deployment.programs import start_logging
@@ -29,7 +30,6 @@ from fedlearn.privacy.ledger import Ledger
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.runs.ledgers import LedgerFile, names_in
 from fedlearn.secure.keys import node_keys_in
-from fedlearn.words.errors import UsageError
 
 SHARED = (
     "no --own-data: this node's rows are a share of the table %s, by the server's seed: all shares pay from one "

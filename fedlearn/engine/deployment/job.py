@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.stopping import Stopped
 from fedlearn.flower.control import Away, Control
 from fedlearn.flower.network import name_of_key
 from fedlearn.runs.folder import RunFolder
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.stopping import Stopped
 
 APP = Path(__file__).resolve().parents[3]  # where pyproject.toml lies: this checkout is a Flower App
 LOOK = 1.0  # seconds between questions for a state that is not streamed

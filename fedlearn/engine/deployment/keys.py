@@ -34,9 +34,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedlearn.core.errors import UsageError
 from fedlearn.runs.files import write_atomically
 from fedlearn.secure.keys import FOLLOWS, NodeKey, link
-from fedlearn.words.errors import UsageError
 
 DAYS = 825  # of a server certificate; some TLS libraries accept no longer ones
 CA_DAYS = 3650

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import proxies
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.deployment.services import Service, keep_alive
-from fedlearn.words.errors import UsageError
 
 log = logging.getLogger("server")
 

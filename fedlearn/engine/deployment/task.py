@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedlearn.core.refusals import NOT_READY
 from fedlearn.engine.deployment import warm
 from fedlearn.engine.processes import how_it_ended
 from fedlearn.flower.runtime import (
@@ -23,7 +24,6 @@ from fedlearn.flower.runtime import (
     run_server_task,
     run_task,
 )
-from fedlearn.words.refusals import NOT_READY
 
 APP_NOT_ALLOWED = "app-not-allowed"
 SHORTEST_LIMIT = 30.0  # seconds that every task has: the first task of a run loads the data

@@ -19,8 +19,8 @@ from typing import Any
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.processes import ONE_THREAD, PRELOAD_TORCH
 from fedlearn.flower.runtime import Input, import_for_server_tasks
-from fedlearn.plugging.registry import load_reference
-from fedlearn.plugins import CLIENT_APP, CLIENT_PREPARE
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import CLIENT_APP, CLIENT_PREPARE
 
 OURS = ("fedlearn", "server", "client", "strategies")
 ROOT = Path(__file__).resolve().parents[3]

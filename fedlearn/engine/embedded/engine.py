@@ -6,6 +6,7 @@ import os
 from typing import Self
 
 from fedlearn import flower
+from fedlearn.aggregation import BLOCK, blocks_of
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.embedded.forkserver import start
@@ -16,7 +17,6 @@ from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.processes import ONE_THREAD, default_size
 from fedlearn.engine.virtual_time.setup import with_devices
-from fedlearn.folding import BLOCK, blocks_of
 
 
 def workers_for(config: RunConfig) -> int:

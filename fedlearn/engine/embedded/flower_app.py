@@ -25,6 +25,9 @@ from flwr.app import ArrayRecord, Message
 from flwr.serverapp import ServerApp
 
 from fedlearn import flower
+from fedlearn.core.clock import WallClock
+from fedlearn.core.errors import FedlearnError, RunFailed
+from fedlearn.core.seeding import seed_for
 from fedlearn.engine.apps import IMPORTING, load_app
 from fedlearn.engine.embedded.forkserver import start
 from fedlearn.engine.embedded.grid import EmbeddedGrid
@@ -33,10 +36,7 @@ from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.processes import ONE_THREAD, default_size
 from fedlearn.flower.apps import FlowerApp
-from fedlearn.plugging.generators import seeded_globals
-from fedlearn.words.clock import WallClock
-from fedlearn.words.errors import FedlearnError, RunFailed
-from fedlearn.words.seeding import seed_for
+from fedlearn.plugins.generators import seeded_globals
 
 THREADED = (
     "its server app sends from several threads, as Flower's older kind (server_fn) does, and adds replies in no fixed "

@@ -14,8 +14,8 @@ from multiprocessing import current_process, forkserver, resource_tracker, spawn
 from pathlib import Path
 from typing import Any
 
+from fedlearn.core.stopping import SIGNALS
 from fedlearn.engine.processes import ONE_THREAD, PRELOAD_TORCH, environment
-from fedlearn.words.stopping import SIGNALS
 
 PRELOAD = "fedlearn.engine.embedded.preload"
 WORKER = "fedlearn worker"  # name of these processes, to `multiprocessing`

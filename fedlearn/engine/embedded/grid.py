@@ -11,11 +11,17 @@ from typing import Any
 from flwr.app import Message, MessageType
 
 from fedlearn import flower
-from fedlearn.engine.embedded.hanging import Watch
+from fedlearn.aggregation import BLOCK, BlockResult, FoldPlan, blocks_of, parts_of
+from fedlearn.aggregation.offers import Offers
+from fedlearn.core.clock import WallClock
+from fedlearn.core.cohort import Fate, Member, NodeReport
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.state import State
 from fedlearn.engine.embedded.node_store import NodeStore
 from fedlearn.engine.embedded.packing import Packer, kept_in, reply_of
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.sharing import SharedMemory, SharedSlots
+from fedlearn.engine.embedded.stuck_nodes import Watch
 from fedlearn.engine.embedded.tasks import (
     TOGETHER,
     BlockDone,
@@ -32,12 +38,6 @@ from fedlearn.engine.embedded.worker_process import WorkerProcess
 from fedlearn.engine.node_calls import error_reply
 from fedlearn.engine.virtual_nodes import PromptNodes, expired
 from fedlearn.flower import ErrorCode
-from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of, parts_of
-from fedlearn.folding.offers import Offers
-from fedlearn.words.clock import WallClock
-from fedlearn.words.cohort import Fate, Member, NodeReport
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.state import State
 
 CALL_PATIENCE = 600.0  # seconds for a function to end, doubled in each try
 LEAST_PATIENCE = 8.0  # seconds; a part of a test set takes a few
@@ -62,9 +62,7 @@ class EmbeddedGrid(PromptNodes):
         self._packer = Packer(pool, self._shared, RECORDS, self._store)
         self._watch = Watch(pool, seconds=0.0)
         self._ended_blocks: set[int] = set()
-        self._rests: dict[
-            int, tuple[BlockResult, dict[int, bytes]]
-        ] = {}  # by block, of blocks that have not ended: see hanging.py
+        self._rests: dict[int, tuple[BlockResult, dict[int, bytes]]] = {}  # by block that has not ended: stuck_nodes.py
 
     def _announce(self, memory: SharedMemory) -> None:
         self._pool.announce(("shared memory", memory.slot), memory)

@@ -13,10 +13,10 @@ from contextlib import suppress
 from multiprocessing import connection
 from typing import Any
 
+from fedlearn.core.errors import RunFailed, error_of
 from fedlearn.engine.embedded.sharing import NewSharedMemory
 from fedlearn.engine.embedded.tasks import NOBODY, Begin, Broken, Done, Task
 from fedlearn.engine.embedded.worker_process import RUN, Work, WorkerProcess
-from fedlearn.words.errors import RunFailed, error_of
 
 LONGEST_WAIT = 3600.0  # seconds; the operating system takes no infinity
 VAIN_DEATHS = 5  # deaths in a row of workers that ran no node: the machine or the program is at fault, not a node

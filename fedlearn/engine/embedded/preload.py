@@ -13,10 +13,10 @@ from importlib import import_module
 from multiprocessing import current_process, util
 from pathlib import Path
 
+from fedlearn.core.stopping import SIGNALS
 from fedlearn.engine.embedded.forkserver import IMPORTS_PIPE, WORKER
-from fedlearn.engine.later import put_off
+from fedlearn.engine.lazy_imports import put_off
 from fedlearn.engine.processes import importing, without
-from fedlearn.words.stopping import SIGNALS
 
 DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")  # where one of them is, there may be a GPU
 

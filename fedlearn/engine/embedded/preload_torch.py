@@ -7,7 +7,7 @@ from pathlib import Path
 from fedlearn.engine.processes import importing
 
 with importing():
-    import fedlearn.models.torch_model  # noqa: F401
+    import fedlearn.models.torch.torch_model  # noqa: F401
 
 
 def _forget_library_code() -> None:

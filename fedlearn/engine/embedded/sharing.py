@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedlearn.words.state import Array
+from fedlearn.core.state import Array
 
 ALIGNMENT = 64  # bytes; a cache line, and a good alignment for vector instructions
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fedlearn.aggregation.plan import FoldPlan
+from fedlearn.core.cohort import Member, NodeReport
+from fedlearn.core.errors import FedlearnError
 from fedlearn.engine.embedded.node_store import Span
 from fedlearn.engine.embedded.sharing import Directory
-from fedlearn.folding.plan import FoldPlan
-from fedlearn.plugins import CLIENT_APP
-from fedlearn.words.cohort import Member, NodeReport
-from fedlearn.words.errors import FedlearnError
+from fedlearn.plugins.tables import CLIENT_APP
 
 NOBODY = -1  # in place of a node's place: no node is running
 TOGETHER = -2  # in place of a node's place: all nodes of a task are trained at once

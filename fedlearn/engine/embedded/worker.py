@@ -20,6 +20,9 @@ from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower
+from fedlearn.aggregation import Fold, Sums
+from fedlearn.core.state import Array
+from fedlearn.core.stopping import deaf_to_signals
 from fedlearn.engine.apps import load_client_app, load_many, load_seeded_client
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, SharedSlots, hand_over
 from fedlearn.engine.embedded.tasks import (
@@ -42,11 +45,8 @@ from fedlearn.engine.embedded.tasks import (
     Task,
 )
 from fedlearn.engine.node_calls import ClientCall, run_node, run_nodes
-from fedlearn.folding import Fold, Sums
-from fedlearn.plugging import objects
-from fedlearn.plugging.registry import load_reference
-from fedlearn.words.state import Array
-from fedlearn.words.stopping import deaf_to_signals
+from fedlearn.plugins import objects
+from fedlearn.plugins.registry import load_reference
 
 Ran = tuple[PackedMessage, RecordDict, bytes, tuple[Message, bytes]]
 """A message, its content, what its node kept before, and its reply with what the node keeps now."""

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.core.state import Array
 from fedlearn.engine.embedded.forkserver import WORKER, may_have_children
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, hand_over
 from fedlearn.engine.embedded.tasks import NOBODY, Begin, Done, Task
-from fedlearn.words.state import Array
 
 PATIENCE = 30  # seconds without a byte in the middle of a message, after which a worker was stopped and is replaced
 NICE_TO_JOIN = 1.0  # seconds that a killed process has to disappear

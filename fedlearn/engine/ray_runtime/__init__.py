@@ -7,8 +7,8 @@ from pydantic import Field
 
 from fedlearn.config import RunConfig
 from fedlearn.config.fields import NonNegative
+from fedlearn.core.errors import UsageError
 from fedlearn.engine.base import Engine
-from fedlearn.words.errors import UsageError
 
 
 def run(

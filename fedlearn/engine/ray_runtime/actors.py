@@ -17,13 +17,13 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from fedlearn import flower
 from fedlearn.config import from_flower
+from fedlearn.core.errors import FedlearnError, RunFailed, UsageError, error_of
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.node_calls import ClientCall, handled
 from fedlearn.engine.ray_runtime.cluster import cause_of, versions, why_unequal
 from fedlearn.engine.ray_runtime.grid import RunnerDied
 from fedlearn.models.loaded import loaded
-from fedlearn.plugging import objects
-from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, error_of
+from fedlearn.plugins import objects
 
 START_PATIENCE = 180.0  # seconds for the actors to start; a loaded machine has taken 125
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
+from fedlearn.core.errors import RunFailed
 from fedlearn.engine.processes import default_size
 from fedlearn.engine.ray_runtime import refuse_without_ray
 from fedlearn.engine.ray_runtime.cluster import cause_of, connected
-from fedlearn.words.errors import RunFailed
 
 Result = TypeVar("Result")
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
+from fedlearn.core.errors import RunFailed, SettingError, UsageError
 from fedlearn.engine.processes import environment
 from fedlearn.engine.ray_runtime.folder import guarded_folder
-from fedlearn.words.errors import RunFailed, SettingError, UsageError
 
 KNOCK = 5.0  # seconds for a running cluster to accept a connection
 LOCAL = ("127.0.0.1", "localhost", "[::1]")

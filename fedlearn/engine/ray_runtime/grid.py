@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from flwr.app import Context, Message
 
+from fedlearn.core.clock import WallClock
 from fedlearn.engine.node_calls import context_of, error_reply, kept_in
 from fedlearn.engine.ray_runtime.mailbox import Mailbox, TimedMessage
 from fedlearn.engine.virtual_nodes import VirtualNodes, expired
 from fedlearn.flower import ErrorCode
-from fedlearn.words.clock import WallClock
 
 NICE_TO_JOIN = 10.0  # seconds that a thread has to notice that its runner is closed
 

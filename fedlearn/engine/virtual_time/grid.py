@@ -14,13 +14,13 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedlearn import flower, wire
+from fedlearn.aggregation.offers import NodeIds, Offers, offers_of
+from fedlearn.core.clock import ManualClock
 from fedlearn.devices.fleet import Fleet
 from fedlearn.engine.virtual_time.agenda import Agenda
 from fedlearn.engine.virtual_time.reach import Reach
 from fedlearn.engine.virtual_time.trips import Arrival, Batches, Trip, TripPlanner
 from fedlearn.flower import Run
-from fedlearn.folding.offers import NodeIds, Offers, offers_of
-from fedlearn.words.clock import ManualClock
 
 
 class VirtualTimeGrid(Grid):

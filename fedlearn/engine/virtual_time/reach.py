@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.aggregation.offers import NodeIds
+from fedlearn.core.clock import Clock
 from fedlearn.devices.fleet import SLOT, Fleet
 from fedlearn.engine.virtual_time.trips import Trip
-from fedlearn.folding.offers import NodeIds
-from fedlearn.words.clock import Clock
 
 FREE = ("", 0.0)  # in place of a training and its end
 

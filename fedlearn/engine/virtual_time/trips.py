@@ -11,8 +11,8 @@ from flwr.app import Message, MessageType, MetricRecord
 from numpy.typing import NDArray
 
 from fedlearn import wire
+from fedlearn.core.cohort import At
 from fedlearn.devices.fleet import Fleet
-from fedlearn.words.cohort import At
 
 PATIENCE = 7 * 86400.0  # seconds of real time for nodes that are run together, so that no working node is ended
 

@@ -6,10 +6,10 @@ from math import prod
 
 from torch import nn
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec
 from fedlearn.models.axes import are_labels, target_shape
-from fedlearn.models.inputs import input_shape
-from fedlearn.words.errors import SettingError
+from fedlearn.models.torch.inputs import input_shape
 
 
 def flat_size(spec: DataSpec) -> int:

@@ -15,9 +15,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec
 from fedlearn.models.networks.shapes import in_shape, sequence_shape
-from fedlearn.words.errors import SettingError
 
 AtLeast1 = Annotated[int, Field(ge=1)]
 

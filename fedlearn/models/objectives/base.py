@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedlearn.core.metrics import Metrics
 from fedlearn.data.base import DataSpec
 from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores.predictions import Predictions
-from fedlearn.words.metrics import Metrics
 
 Loss = Callable[[Any, Tensor], Tensor]
 

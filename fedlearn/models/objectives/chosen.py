@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from torch import nn
 
-from fedlearn import plugins
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec
 from fedlearn.models.objectives.base import Objective
 from fedlearn.models.objectives.classes import Classification, NextToken
 from fedlearn.models.objectives.counted import check_reduction
 from fedlearn.models.objectives.losses import LOSSES_OF_LABELS, OF_COUNTS, is_one_of
 from fedlearn.models.objectives.numbers import Counts, Labels, Regression
-from fedlearn.plugging.registry import Registry
-from fedlearn.words.errors import SettingError
+from fedlearn.plugins import tables
+from fedlearn.plugins.registry import Registry
 
 OBJECTIVES = Registry(
     "model.loss",
-    plugins.OBJECTIVES,
+    tables.OBJECTIVES,
 )
 
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from fedlearn.core.metric import ACCURACY, LOSS
+from fedlearn.core.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
 from fedlearn.data.base import DataSpec
 from fedlearn.models.axes import class_axes, logits_of, named_logits, with_logits, wrong_shape
 from fedlearn.models.base import confusion_of
@@ -27,8 +29,6 @@ from fedlearn.models.objectives.counted import (
 from fedlearn.models.objectives.losses import CROSS_ENTROPIES, LOG_LIKELIHOODS, is_one_of
 from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores.predictions import Predictions, of_classes
-from fedlearn.words.metric import ACCURACY, LOSS
-from fedlearn.words.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
 
 
 class Classification(Objective):

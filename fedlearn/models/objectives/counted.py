@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fedlearn.core.errors import SettingError
 from fedlearn.models.objectives.base import Loss, Objective
 from fedlearn.models.scores.gathered import joined
-from fedlearn.words.errors import SettingError
 
 IGNORED = -100  # the label that torch's losses ignore by default
 OPTIONS = ("weight", "ignore_index", "label_smoothing", "reduction")

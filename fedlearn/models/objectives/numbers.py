@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from fedlearn.core.metric import ACCURACY, ALL_RIGHT, DEVIANCE, LOSS, MAE, MAE_SCALED, MSE
+from fedlearn.core.metrics import COUNTS, LABELS, NEURAL_REGRESSOR, SEVERAL, Metrics
 from fedlearn.data.base import DataSpec
 from fedlearn.models.axes import are_alike, learns_images, named_logits, wrong_shape
 from fedlearn.models.objectives.base import Loss, Objective, no_tensor
@@ -18,8 +20,6 @@ from fedlearn.models.objectives.losses import LOSSES_OF_NUMBERS, OF_PROBABILITIE
 from fedlearn.models.objectives.several import of_each, scale_of, widths_of
 from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores.predictions import Predictions, of_labels, of_numbers
-from fedlearn.words.metric import ACCURACY, ALL_RIGHT, DEVIANCE, LOSS, MAE, MAE_SCALED, MSE
-from fedlearn.words.metrics import COUNTS, LABELS, NEURAL_REGRESSOR, SEVERAL, Metrics
 
 
 class Regression(Objective):

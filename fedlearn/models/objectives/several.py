@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedlearn.core.metric import Metric
 from fedlearn.data.base import DataSpec
-from fedlearn.words.metric import Metric
 
 
 def scale_of(spec: DataSpec) -> tuple[Any, Any]:

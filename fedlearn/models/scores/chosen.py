@@ -27,11 +27,11 @@ import torch
 from torch import Tensor
 
 from fedlearn.cache.trusted import say_once
+from fedlearn.core.errors import SettingError, said
+from fedlearn.core.metric import Metric
 from fedlearn.models.scores.predictions import SETTING, Predicting, predicted
-from fedlearn.plugging.objects import is_reference, name_in
-from fedlearn.plugging.registry import call_plugin, load_plugin
-from fedlearn.words.errors import SettingError, said
-from fedlearn.words.metric import Metric
+from fedlearn.plugins.objects import is_reference, name_in
+from fedlearn.plugins.registry import call_plugin, load_plugin
 
 TRUTH = ("y_true", "y1")  # first parameters of scikit-learn's metrics
 BETTER = {"_score": "up", "_loss": "down", "_error": "down", "_deviance": "down"}  # scikit-learn's rule for names

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
 
 MB = 1_000_000
 MOST = "evaluation.scores_mb"

@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from torch import Tensor
 
+from fedlearn.core.errors import SettingError
+from fedlearn.core.metric import ACCURACY
 from fedlearn.models.scores.predictions import SETTING, Predicting, Predictions, predicted
-from fedlearn.plugging.registry import did_you_mean
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metric import ACCURACY
+from fedlearn.plugins.registry import did_you_mean
 
 SHARES = (
     ACCURACY.name, "average_precision", "balanced_accuracy", "f1", "fbeta", "jaccard", "precision", "recall", "roc_auc",

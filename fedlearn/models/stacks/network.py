@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from fedlearn.models.beside import Beside
-from fedlearn.models.buffers import check_unchanged
-from fedlearn.models.parts import Parts
+from fedlearn.core.state import Array, State, is_never_negative
 from fedlearn.models.stacks.stacked import Arrangement, CannotStackError, Stacked, joined, of_node
 from fedlearn.models.stacks.streams import Stream
-from fedlearn.words.state import Array, State, is_never_negative
+from fedlearn.models.torch.buffers import check_unchanged
+from fedlearn.models.torch.hidden_state import Beside
+from fedlearn.models.torch.parts import Parts
 
 LossOf = Callable[[Any, Tensor], Tensor]
 ONE_BY_ONE: tuple[type[nn.Module], ...] = (nn.RNNBase, nn.MultiheadAttention)

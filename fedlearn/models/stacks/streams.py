@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from fedlearn.models.device import CPU, seed_torch
+from fedlearn.models.torch.device import CPU, seed_torch
 
 
 class Stream:

@@ -1,7 +1,7 @@
 """Interception of mechanisms: every private answer goes through here, so that the exact audit can take its place.
 
 Every mechanism is `interceptable`. Outside of `intercepted_by` the decorator changes nothing.
-`fedlearn.privacy.audit.replay` intercepts all calls while it fits an estimator on two neighboring data sets: it records
+`fedlearn.auditing.replay` intercepts all calls while it fits an estimator on two neighboring data sets: it records
 the questions, and gives both fits the same answers. Noise that is drawn without a mechanism shows, too: what is
 published then differs although all answers are the same.
 """

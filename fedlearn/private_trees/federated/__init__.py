@@ -1,1 +1,1 @@
-"""Private trees in a federation: models, learners and strategies, each named in `fedlearn.plugins` like a guest's."""
+"""Private trees in a federation: models, learners, strategies, each named in `fedlearn.plugins.tables` as a guest's."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from fedlearn.core.metric import VIRTUAL_SECONDS, Metric
 from fedlearn.report.charts.kinds import Dot, Line, LineChart, ScatterChart, means
 from fedlearn.report.numbers import byte_unit
 from fedlearn.report.points import PHASES, Point, metrics_of
 from fedlearn.report.stored import StoredRun
-from fedlearn.words.metric import VIRTUAL_SECONDS, Metric
 
 AXES = ("rounds", "bytes", "seconds", "hours")
 EQUAL = 1.01  # ratio of the bytes of two runs below which they count as equal

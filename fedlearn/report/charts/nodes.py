@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.gains import Compared, Gains
+from fedlearn.core.metric import AFTER, BEFORE, Metric
+from fedlearn.core.metrics import Metrics
 from fedlearn.report.charts.kinds import Line, LineChart, StackedBars
 from fedlearn.report.charts.learning import thinned
 from fedlearn.report.rows import Row
 from fedlearn.runs.nodes import PARTITION, ROUND
-from fedlearn.words.gains import Compared, Gains
-from fedlearn.words.metric import AFTER, BEFORE, Metric
-from fedlearn.words.metrics import Metrics
 
 MOST_BARS = 340  # nodes that are drawn; of more nodes, this many are chosen evenly
 

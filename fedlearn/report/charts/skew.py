@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from fedlearn.core.errors import UsageError, said
+from fedlearn.core.node import CLASS, EXAMPLE, Dealt
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.points import shown
 from fedlearn.report.stored import StoredRun
 from fedlearn.runs.classes import names_of
-from fedlearn.runs.dealt import read_dealt
+from fedlearn.runs.label_counts import read_dealt
 from fedlearn.runs.public_data import read_spec
-from fedlearn.words.errors import UsageError, said
-from fedlearn.words.node import CLASS, EXAMPLE, Dealt
 
 MOST_NODES = 100  # columns of the chart
 

@@ -12,15 +12,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from fedlearn import plugins
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.plugging.registry import Registry, call_plugin
+from fedlearn.core.cohort import Fate
+from fedlearn.core.errors import UsageError, quoted
+from fedlearn.plugins import tables
+from fedlearn.plugins.registry import Registry, call_plugin
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import Event, following
 from fedlearn.runs.participation import OF_A_RUN, is_secret, without_participation
 from fedlearn.runs.stop_requests import ask_to_stop
-from fedlearn.words.cohort import Fate
-from fedlearn.words.errors import UsageError, quoted
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ NODES = ("ready", "cohort", *Fate)  # columns that count nodes
 
 LISTENERS = Registry(
     "--log",
-    plugins.LISTENERS,
+    tables.LISTENERS,
     asks=("__call__",),
 )
 

@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.core.errors import UsageError
+from fedlearn.core.metrics import declared
 from fedlearn.report.listeners import scalars_of
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.log import Event
-from fedlearn.words.errors import UsageError
-from fedlearn.words.metrics import declared
 
 EXPERIMENT = "fedlearn"
 RUN_ID = "mlflow_run_id.txt"

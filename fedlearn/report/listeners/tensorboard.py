@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import UsageError
+from fedlearn.core.metrics import Metrics, declared
 from fedlearn.report.listeners import scalars_of
 from fedlearn.runs.log import Event
-from fedlearn.words.errors import UsageError
-from fedlearn.words.metrics import Metrics, declared
 
 
 class TensorBoard:

@@ -11,11 +11,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.core.errors import UsageError
+from fedlearn.core.metrics import declared
 from fedlearn.report.listeners import scalars_of
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.log import Event
-from fedlearn.words.errors import UsageError
-from fedlearn.words.metrics import declared
 
 PROJECT = "fedlearn"  # unless WANDB_PROJECT names another
 RUN_ID = "wandb_run_id.txt"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from fedlearn.core.gains import Gains
+from fedlearn.core.metric import Metric
+from fedlearn.core.spread import Spread
 from fedlearn.report.gains import compared
 from fedlearn.report.numbers import number, number_spread, ratio, size
 from fedlearn.report.points import best, compression_ratio, counts_in, is_compressed, points_of
 from fedlearn.report.run_tables import SHA_SHOWN, sha_of
 from fedlearn.report.stored import StoredRun
-from fedlearn.words.gains import Gains
-from fedlearn.words.metric import Metric
-from fedlearn.words.spread import Spread
 
 LOST = ("failed", "refused", "late")
 MOST_NAMES = 3  # runs that a sentence names

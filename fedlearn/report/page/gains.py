@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from fedlearn.core.gains import NOT_ASKED, Compared, Gains, beside
+from fedlearn.core.metric import ALONE, BESIDE, GLOBAL, TUNED, Metric
+from fedlearn.core.spread import Spread
 from fedlearn.report.charts.nodes import gained
 from fedlearn.report.gains import compared, is_unasked
 from fedlearn.report.numbers import MeanSd, count, count_spread, number
@@ -12,9 +15,6 @@ from fedlearn.report.page.figures import figure
 from fedlearn.report.points import Point
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
-from fedlearn.words.gains import NOT_ASKED, Compared, Gains, beside
-from fedlearn.words.metric import ALONE, BESIDE, GLOBAL, TUNED, Metric
-from fedlearn.words.spread import Spread
 
 HOW = (
     "A node gains where the model that it uses is better, on its own test examples, than a model that took the same "

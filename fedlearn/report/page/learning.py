@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.core.gains import columns_on_nodes
+from fedlearn.core.metric import VIRTUAL_SECONDS, is_of_devices
 from fedlearn.report.charts import learning as charts
 from fedlearn.report.charts.kinds import LineChart
 from fedlearn.report.numbers import byte_unit, plain
 from fedlearn.report.page.figures import figure, legend, line_class
 from fedlearn.report.points import Point, counts_in, differing, metrics_of, shown
 from fedlearn.report.stored import StoredRun
-from fedlearn.words.gains import columns_on_nodes
-from fedlearn.words.metric import VIRTUAL_SECONDS, is_of_devices
 
 AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time", "hours": "virtual time"}
 TOOLS = (

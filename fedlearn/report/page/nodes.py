@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from fedlearn.core.spread import Spread
 from fedlearn.report.charts.kinds import LineChart
 from fedlearn.report.charts.nodes import over_nodes
 from fedlearn.report.numbers import number
@@ -13,7 +14,6 @@ from fedlearn.report.page.learning import grid_of, metric_of, spread_names
 from fedlearn.report.points import Point
 from fedlearn.report.rows import node_rows
 from fedlearn.report.stored import StoredRun
-from fedlearn.words.spread import Spread
 
 SHORT = ("mean by examples", "mean, each node alike", "worst tenth", "deviation", "Jain index")
 HOW = (

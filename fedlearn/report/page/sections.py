@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from fedlearn.core.errors import said
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.charts.learning import curves, pareto
 from fedlearn.report.charts.rounds import all_reported, fates, phases
@@ -37,7 +38,6 @@ from fedlearn.report.rows import finite
 from fedlearn.report.run_tables import sha_of
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.traffic import bits_down, bits_up, bytes_total, seconds_on_devices
-from fedlearn.words.errors import said
 
 MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
 MOST_SKEWS = 6

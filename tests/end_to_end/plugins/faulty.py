@@ -15,7 +15,7 @@ from pathlib import Path
 
 from client.learners.sgd import SGD
 from fedlearn.models.networks.cnn import CNN
-from fedlearn.models.torch_model import TorchModel
+from fedlearn.models.torch.torch_model import TorchModel
 
 
 def pause(seconds):

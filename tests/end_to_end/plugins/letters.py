@@ -6,10 +6,10 @@ from typing import Annotated
 from pydantic import Field
 from torch import nn
 
+from fedlearn.core.metric import TRAIN_LOSS, Metric
+from fedlearn.core.metrics import Metrics
 from fedlearn.models.objectives import Objective
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.metric import TRAIN_LOSS, Metric
-from fedlearn.words.metrics import Metrics
+from fedlearn.models.torch.torch_model import TorchModel
 
 RANK = Metric("mean_rank", "rank of the truth", better="down", headline=True, note="from 1")
 

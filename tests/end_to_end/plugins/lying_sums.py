@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedlearn.plugging.options import options_for
+from fedlearn.plugins.options import options_for
 from fedlearn.private_trees.federated.learners.sums import SumsLearner
 from fedlearn.private_trees.federated.models.sums import LARGEST
 

@@ -10,9 +10,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from fedlearn.folding import StepSpec
-from fedlearn.words.metric import Metric
-from fedlearn.words.state import Entries
+from fedlearn.aggregation import StepSpec
+from fedlearn.core.metric import Metric
+from fedlearn.core.state import Entries
 from strategies.base import RoundStrategy, Step
 
 COUNTS_IN = "spent in all rounds so far; add or remove one node; unit: node; trusted server"

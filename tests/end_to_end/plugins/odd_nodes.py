@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from client.audits.chosen import Odd
+from fedlearn.auditing.nodes.chosen import Odd
 
 
 class Counting(Odd):

@@ -7,10 +7,10 @@ elsewhere: the steeper a node, the nearer it is to its own point after a few ste
 import numpy as np
 
 from client.learners.base import Learner, LocalFit
+from fedlearn.core.metric import Metric
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.state import UpdateKind
 from fedlearn.models.base import Evaluation
-from fedlearn.words.metric import Metric
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.state import UpdateKind
 
 STEPS, LR = 10, 0.1
 NODES = 12

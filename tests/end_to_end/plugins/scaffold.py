@@ -9,9 +9,9 @@ import numpy as np
 from quadratics import LR, STEPS, Descent
 
 from client.learners.base import LocalFit
-from fedlearn.folding import ParcelPlan
-from fedlearn.words.cohort import Fate
-from fedlearn.words.state import layout_of
+from fedlearn.aggregation import ParcelPlan
+from fedlearn.core.cohort import Fate
+from fedlearn.core.state import layout_of
 from strategies.base import RoundStrategy, Step
 
 

@@ -1,6 +1,6 @@
 """A schedule that commits the reports of two selections at once; each has its own cohort, window and deadline."""
 
-from fedlearn.words.cohort import At
+from fedlearn.core.cohort import At
 from server.attempt import NotCommitted
 from server.collecting import collect
 from server.committing import abandon, committed_or_not

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import fedlearn
-from fedlearn.plugins import ALGORITHMS
+from fedlearn.plugins.tables import ALGORITHMS
 from server import committing
 from tests.oracles.algorithms import common, personal
 from tests.oracles.algorithms.federation import Federation, Net, Normed, load, loss

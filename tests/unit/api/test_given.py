@@ -14,9 +14,9 @@ import fedlearn
 from fedlearn.api.given import KEYWORDS, as_value, flat_settings
 from fedlearn.compression.sign import Sign
 from fedlearn.config.names import flags
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data import Dataset, from_arrays, load_dataset
 from fedlearn.data.base import Examples
-from fedlearn.words.errors import SettingError, UsageError
 
 
 def small_data(images: np.ndarray) -> Dataset:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import fedlearn
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 
 
 @pytest.fixture(scope="module")

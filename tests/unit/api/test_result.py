@@ -8,9 +8,9 @@ import os
 import pytest
 
 import fedlearn
-from fedlearn.runs.dealt import write_dealt
-from fedlearn.words.errors import UsageError
-from fedlearn.words.node import CLASS, Dealt
+from fedlearn.core.errors import UsageError
+from fedlearn.core.node import CLASS, Dealt
+from fedlearn.runs.label_counts import write_dealt
 
 LOOKS = {
     "summary": "summary.json", "sha256": "summary.json", "spec": "data.json", "history": "metrics.csv",

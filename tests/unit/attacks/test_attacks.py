@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fedlearn.attacks import Claim, attackers_of, load_attack
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError
+from fedlearn.core.seeding import rng_for
 from fedlearn.data.base import Examples
-from fedlearn.words.errors import SettingError
-from fedlearn.words.seeding import rng_for
 from tests.oracles import attacks as oracle
 
 FOUR = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [1.0, 2.0]])

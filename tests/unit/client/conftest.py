@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch) -> None:
-    monkeypatch.setattr("client.discretion.WHOLE", 1e-6)
+    monkeypatch.setattr("client.owner.error_disclosure.WHOLE", 1e-6)

@@ -7,18 +7,18 @@ import pytest
 from flwr.app import ArrayRecord
 
 from client.apart import kept_apart, own_state
-from client.discretion import Withheld
-from client.fits import why_not_stacked
 from client.handlers.evaluation import evaluate_on_test_set
 from client.handlers.training import task_of
+from client.isolated_fits import why_not_stacked
 from client.learners.base import LocalFit
 from client.memory import NodeMemory
-from client.visit import Visit
+from client.owner.error_disclosure import Withheld
+from client.request import Request
 from fedlearn import wire
 from fedlearn.config import config_from
+from fedlearn.core.cohort import Instruction
 from fedlearn.models.loaded import initial_state
-from fedlearn.words.cohort import Instruction
-from tests.unit.client.test_node import context, visit
+from tests.unit.client.test_examples import context, request
 
 LOCAL = {"model.name": "linear", "training.baseline": "local", "training.stack": 4}
 
@@ -43,15 +43,15 @@ def test_node_that_is_asked_again_for_a_round_is_not_trained_twice():
 
 def test_own_state_is_the_servers_at_first_and_in_a_federation_always():
     theirs, own = {"w": np.zeros(3)}, {"w": np.ones(3)}
-    alone, federated = visit_with(LOCAL), visit_with({})
+    alone, federated = request_with(LOCAL), request_with({})
     assert own_state(alone, theirs) is theirs
     for each in (alone, federated):
         each.memory.arrays["apart"] = own
     assert own_state(alone, theirs) is own and own_state(federated, theirs) is theirs
 
 
-def visit_with(settings, message=None, **about):
-    return Visit.of(message or visit().message, context(settings=settings, **about))
+def request_with(settings, message=None, **about):
+    return Request.of(message or request().message, context(settings=settings, **about))
 
 
 def test_nodes_with_models_of_their_own_are_not_trained_together():
@@ -62,7 +62,7 @@ def test_nodes_with_models_of_their_own_are_not_trained_together():
 def test_passes_of_a_baseline_limit_the_examples_of_a_fit(passes, limit):
     sent = wire.evaluation(7, wire.pack_arrays({"w": np.zeros(3)}), round_number=1, ttl=60.0)
     message = wire.with_instruction(sent, Instruction(1, 1, 0), ttl=60.0)
-    task = task_of(visit_with({"training.passes": passes}, message), message.content)
+    task = task_of(request_with({"training.passes": passes}, message), message.content)
     assert task.most_examples == (None if limit is None else round(limit * len(task.indices)))
 
 
@@ -71,7 +71,7 @@ def test_device_that_has_less_time_takes_fewer_examples_than_the_passes(time_for
     sent = wire.evaluation(7, wire.pack_arrays({"w": np.zeros(3)}), round_number=1, ttl=60.0)
     message = wire.with_instruction(sent, Instruction(1, 1, 0), ttl=60.0)
     message = wire.with_most_examples(message, time_for)
-    assert task_of(visit_with({"training.passes": passes}, message), message.content).most_examples == limit
+    assert task_of(request_with({"training.passes": passes}, message), message.content).most_examples == limit
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_no_server_has_a_node_measure_what_is_no_common_test_set(settings, about
     asked = wire.evaluation(7, ArrayRecord(), round_number=1, ttl=60.0, on="evaluate.on_test_set")
     asked.content["arrays"] = wire.pack_arrays(state)
     with pytest.raises(Withheld, match="private-model"):
-        evaluate_on_test_set(visit_with({"model.name": "linear", **settings}, asked, **about))
+        evaluate_on_test_set(request_with({"model.name": "linear", **settings}, asked, **about))

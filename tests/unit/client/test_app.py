@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
+from client.examples import partitions_of
 from client.memory import NodeStatus
-from client.node import partitions_of
 from fedlearn import flower, wire
+from fedlearn.aggregation import STATE
 from fedlearn.compression import load_codec
 from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.core.cohort import Fate, Instruction, Member
+from fedlearn.core.state import layout_of
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.node_calls import run_node
-from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state
-from fedlearn.words.cohort import Fate, Instruction, Member
-from fedlearn.words.state import layout_of
-from server.gate import ReportGate
+from server.gate.gate import ReportGate
 from tests.oracles.cohorts import plan_for
 
 FLAT = {"clients": 4, "data.dataset": "digits", "training.local_epochs": 1}
@@ -300,7 +300,7 @@ def test_no_cell_leaves_a_node_with_own_data_whatever_it_trains(table_with_a_sec
 
 @pytest.mark.parametrize(("model", "why_not"), [("dp-forest", ""), ("linear", "it has no examples")])
 def test_a_private_node_without_examples_does_as_one_with_examples(model, why_not, monkeypatch):
-    monkeypatch.setattr("client.handlers.selection.examples_of", lambda visit: np.empty(0, np.int64))
+    monkeypatch.setattr("client.handlers.selection.examples_of", lambda request: np.empty(0, np.int64))
     node = OneNode(**{"model.name": model, "data.dataset": "diabetes" if model == "dp-forest" else "digits"})
     ready = wire.read_ready_answer(node.hears(wire.ready_query(5, round_number=1, attempt=1, ttl=60.0)))
     assert ready == (3, why_not)

@@ -8,17 +8,17 @@ from flwr.app import Context, RecordDict
 
 from client.downlink import ANCHOR, state_in
 from client.handlers.selection import ready
-from client.visit import Visit
+from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.compression import anchor_codec, load_anchor, load_downlink
 from fedlearn.compression.anchor import corrected, correction, name_of
 from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.core.cohort import Instruction
+from fedlearn.core.errors import Refused
+from fedlearn.core.seeding import anchor_seed, downlink_seed
+from fedlearn.core.state import layout_of
 from fedlearn.models.loaded import loaded
 from fedlearn.wire.downlink import name_anchor
-from fedlearn.words.cohort import Instruction
-from fedlearn.words.errors import Refused
-from fedlearn.words.seeding import anchor_seed, downlink_seed
-from fedlearn.words.state import layout_of
 
 SETTINGS = {
     "clients": 4, "data.dataset": "digits", "model.name": "linear", "compression.send": "update", "seed": 7,
@@ -65,15 +65,15 @@ def context(server):
 
 
 def read(context, message):
-    visit = Visit.of(message, context)
-    state = state_in(visit)
-    visit.keep_memory()
+    request = Request.of(message, context)
+    state = state_in(request)
+    request.keep_memory()
     return state
 
 
 def said(context):
     query = wire.ready_query(5, round_number=1, attempt=1, ttl=9.0)
-    return wire.read_anchor(ready(Visit.of(query, context)))
+    return wire.read_anchor(ready(Request.of(query, context)))
 
 
 def test_a_node_that_was_sent_an_anchor_reads_corrections_to_it_alone(server, context):
@@ -128,7 +128,7 @@ def test_a_message_that_names_no_anchor_is_refused(server, context):
 
 def test_a_node_keeps_the_anchor_as_it_travelled(server, context):
     read(context, server.message(1, 1, payload=server.anchor(1)))
-    kept = Visit.of(server.message(2, 1), context).memory.arrays[ANCHOR]
+    kept = Request.of(server.message(2, 1), context).memory.arrays[ANCHOR]
     plain = sum(array.nbytes for array in server.state.values())
     assert sum(array.nbytes for array in kept.values()) < plain / 8
     assert from_flower(context.run_config).compression.downlink == "anchor:10:2,eden"

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message, MetricRecord, RecordDict
 
-from client.discretion import Withheld
 from client.ledger import run_of
-from client.policy import PLAIN, names_code
+from client.owner.error_disclosure import Withheld
+from client.owner.policy import PLAIN, names_code
 from fedlearn import flower, wire
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.config.names import field_of, setting_names
 from fedlearn.config.policy import SIMULATED, Policy
+from fedlearn.core.cohort import Instruction
+from fedlearn.core.refusals import NOT_READY, REFUSALS
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.node_calls import partition_of
@@ -25,8 +27,6 @@ from fedlearn.privacy.bookings import bookings
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion
 from fedlearn.runs.ledgers import LedgerFile, names_in
-from fedlearn.words.cohort import Instruction
-from fedlearn.words.refusals import NOT_READY, REFUSALS
 from tests.architecture.test_tables import TABLES
 
 FOREST = {"clients": 4, "data.dataset": "diabetes", "model.name": "dp-forest", "privacy.noise": "secure", "out": "/a"}

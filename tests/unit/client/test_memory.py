@@ -7,11 +7,11 @@ import pytest
 from flwr.app import ConfigRecord, Context, RecordDict
 
 from client.memory import NodeMemory, keep, memory_of
-from client.memory_file import memory_at_home
-from client.visit import Visit
+from client.owner.memory_file import memory_at_home
+from client.request import Request
 from fedlearn import flower
 from fedlearn.config import config_from, to_flower
-from fedlearn.words.errors import RunFailed
+from fedlearn.core.errors import RunFailed
 
 FLAT = {"clients": 4, "data.dataset": "digits", "out": "/runs/first"}
 LEARNED = {"fc.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "fc.bias": np.array(-0.0)}
@@ -30,7 +30,7 @@ def at_home(folder, change=lambda memory: None, *, out="/runs/first", state=None
     here = context(memory=str(folder))
     here.run_config["out"] = out
     here.state.update(state or {})
-    with memory_at_home(Visit.of(MESSAGE, here)):
+    with memory_at_home(Request.of(MESSAGE, here)):
         seen = memory_of(here)
         change(seen)
         keep(here, seen)
@@ -71,7 +71,7 @@ def test_what_is_taken_out_of_the_memory_is_forgotten_and_nothing_else():
 
 def test_in_a_simulation_the_memory_stays_in_the_context():
     here = context()
-    with memory_at_home(Visit.of(MESSAGE, here)):
+    with memory_at_home(Request.of(MESSAGE, here)):
         keep(here, NodeMemory({"account": "0.5"}))
     assert memory_of(here) == NodeMemory({"account": "0.5"})
     assert memory_of(context()) == NodeMemory()
@@ -113,7 +113,7 @@ def test_a_memory_that_has_not_changed_is_not_written(tmp_path):
 
 def test_a_memory_that_has_not_changed_is_synced_as_a_kill_may_have_come_before_that(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr("client.memory_file.sync_folder", synced.append)
+    monkeypatch.setattr("client.owner.memory_file.sync_folder", synced.append)
     at_home(tmp_path)
     assert synced == []  # there is nothing yet
     at_home(tmp_path, owes(1))
@@ -124,7 +124,7 @@ def test_a_memory_that_has_not_changed_is_synced_as_a_kill_may_have_come_before_
 
 def test_what_was_kept_before_a_client_failed_is_written(tmp_path):
     here = context(memory=str(tmp_path))
-    with pytest.raises(ValueError, match="no"), memory_at_home(Visit.of(MESSAGE, here)):
+    with pytest.raises(ValueError, match="no"), memory_at_home(Request.of(MESSAGE, here)):
         keep(here, NodeMemory({"account": "spent"}))
         raise ValueError("no")
     assert at_home(tmp_path).texts == {"account": "spent"}
@@ -154,7 +154,7 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path):
 
 def test_a_visit_that_looked_before_the_file_was_read_forgets_what_it_saw(tmp_path):
     at_home(tmp_path, owes(2))
-    visit = Visit.of(MESSAGE, context(memory=str(tmp_path)))
-    assert visit.memory == NodeMemory()
-    with memory_at_home(visit):
-        assert visit.memory.texts == {"account": "spent 2"}
+    request = Request.of(MESSAGE, context(memory=str(tmp_path)))
+    assert request.memory == NodeMemory()
+    with memory_at_home(request):
+        assert request.memory.texts == {"account": "spent 2"}

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message, RecordDict
 
-from client import node
-from client.visit import Visit
+from client import examples
+from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.config import config_from, to_flower
+from fedlearn.core.cohort import Instruction
 from fedlearn.engine.apps import load_client_app
 from fedlearn.models.loaded import initial_state
-from fedlearn.words.cohort import Instruction
 
 ROWS = [f"{'uv'[i % 2]},{i % 97},{'no' if i % 3 else 'yes'}" for i in range(200)]
 
@@ -76,11 +76,11 @@ def test_one_row_more_counts_once_and_moves_no_other(table, tmp_path, no_noise, 
 def test_all_rows_are_trained_on_whatever_share_the_server_wants_held_out(table, tmp_path):
     dataset = table("first", ROWS)
     plain, asked = context(tmp_path, dataset), context(tmp_path, dataset, data__node_test_share=0.3)
-    plain, asked = (Visit.of(Message(RecordDict(), 5, "train"), each) for each in (plain, asked))
+    plain, asked = (Request.of(Message(RecordDict(), 5, "train"), each) for each in (plain, asked))
     for each in (plain, asked):
-        assert node.examples_of(each).tolist() == list(range(200))
-        assert len(node.training_set(each)) == 200
-    np.testing.assert_array_equal(node.training_set(plain).inputs, node.training_set(asked).inputs)
+        assert examples.examples_of(each).tolist() == list(range(200))
+        assert len(examples.training_set(each)) == 200
+    np.testing.assert_array_equal(examples.training_set(plain).inputs, examples.training_set(asked).inputs)
 
 
 ODD = {

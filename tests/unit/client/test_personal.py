@@ -8,20 +8,20 @@ import torch
 from flwr.app import Context, RecordDict
 from torch import nn
 
-from client.fits import PERSONAL, Fits
+from client.isolated_fits import PERSONAL, Fits
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from client.memory import NodeMemory
-from client.policy import refused
-from client.visit import Visit
+from client.owner.policy import refused
+from client.request import Request
 from fedlearn import flower
 from fedlearn.config import config_from, to_flower
 from fedlearn.config.policy import SIMULATED
+from fedlearn.core.errors import SettingError
+from fedlearn.core.refusals import word_for
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import SettingError
-from fedlearn.words.refusals import word_for
-from server.fitting import check_parcels
+from fedlearn.models.torch.torch_model import TorchModel
+from server.planning.compatibility import check_parcels
 from strategies.fedavg import FedAvg
 
 SPEC = DataSpec("rows", (3,), "float32", classes=3)
@@ -113,7 +113,7 @@ def test_node_of_a_network_without_a_folder_for_its_memory_says_so():
 
     def word(personal, **node_config):
         settings = to_flower(config_from({"training.personal": personal}))
-        return refused(Visit.of(message, Context(1, 7, {"partition-id": 3, **node_config}, RecordDict(), settings)))
+        return refused(Request.of(message, Context(1, 7, {"partition-id": 3, **node_config}, RecordDict(), settings)))
 
     assert word("norm") == "no-memory-folder" == word_for(word("norm"))
     assert word("norm", memory="/memory") == word("norm", **{SIMULATED: True}) == word("") == ""

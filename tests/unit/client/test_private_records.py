@@ -10,6 +10,9 @@ from flwr.app import Context, Message, MetricRecord, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, config_from, to_flower
+from fedlearn.core.cohort import At, Instruction
+from fedlearn.core.refusals import NOT_READY, REFUSALS
+from fedlearn.core.state import State
 from fedlearn.engine.apps import load_client_app
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import with_presets
@@ -17,9 +20,6 @@ from fedlearn.privacy.accounts import epsilon_of
 from fedlearn.privacy.bookings import bookings
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
-from fedlearn.words.cohort import At, Instruction
-from fedlearn.words.refusals import NOT_READY, REFUSALS
-from fedlearn.words.state import State
 from server.anchors import Anchors
 from tests.unit.client.test_ledger import logged, said_to_owner
 

@@ -8,12 +8,12 @@ from flwr.app import ConfigRecord, Context, RecordDict
 
 from client.answer import report as plain_report
 from client.app import handle_many
-from client.fits import fits_of
+from client.isolated_fits import fits_of
 from client.memory import memory_of
 from fedlearn import flower, wire
 from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.core.cohort import Instruction
 from fedlearn.models.loaded import initial_state
-from fedlearn.words.cohort import Instruction
 
 SETTINGS = to_flower(
     config_from({"clients": 20, "data.dataset": "digits", "model.name": "linear", "training.local_epochs": 1})
@@ -122,9 +122,9 @@ def test_a_node_whose_report_fails_costs_no_other_its_fit(together, monkeypatch)
 
 
 def failing_for(node):
-    def report(visit, answer, *, state):
-        if visit.partition_id == node:
+    def report(request, answer, *, state):
+        if request.partition_id == node:
             raise OSError("no room")
-        return plain_report(visit, answer, state=state)
+        return plain_report(request, answer, state=state)
 
     return report

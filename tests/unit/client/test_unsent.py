@@ -10,15 +10,15 @@ from torch import nn
 
 from client.handlers.selection import ready, unsent
 from client.handlers.training import train
-from client.visit import Visit
+from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.config.policy import SIMULATED
+from fedlearn.core.cohort import Instruction
+from fedlearn.core.errors import Refused
+from fedlearn.core.node import LACKS
+from fedlearn.core.state import digest_of
 from fedlearn.models.loaded import loaded
-from fedlearn.words.cohort import Instruction
-from fedlearn.words.errors import Refused
-from fedlearn.words.node import LACKS
-from fedlearn.words.state import digest_of
 
 NODE = 5
 FLAT = {
@@ -60,14 +60,14 @@ def others(model):
 def asked(context, handler, *, unsent, arrays=None):
     about = {"round_number": 1, "attempt": 1, "ttl": 60.0}
     query = flower.with_id(wire.ready_query(NODE, **about, unsent=unsent, arrays=arrays))
-    return wire.read_ready_answer(handler(Visit.of(query, context)))[1]
+    return wire.read_ready_answer(handler(Request.of(query, context)))[1]
 
 
 def trained(context):
     state = loaded(from_flower(context.run_config))[1].initial_state(seed=7)
     message = flower.message_to(RecordDict({wire.ARRAYS: wire.pack_arrays(state)}), NODE, "train", ttl=60.0)
     message = flower.with_id(wire.with_instruction(message, Instruction(1, 1, 0), ttl=60.0))
-    return wire.read_state(train(Visit.of(message, context)).content)
+    return wire.read_state(train(Request.of(message, context)).content)
 
 
 def test_node_with_the_same_arrays_is_ready(node, model):

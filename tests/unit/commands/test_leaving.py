@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
+from fedlearn.auditing.planting import NOT_THERE
 from fedlearn.commands.leaving import Leaving
-from fedlearn.privacy.audit.planting import NOT_THERE
 
 FILES = {
     "metrics.csv": "round_number,reported,training_seconds,epsilon\n1,6,0.5,2.0\n",

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fedlearn.cli import main
-from fedlearn.words.metrics import NEURAL_CLASSIFIER
+from fedlearn.core.metrics import NEURAL_CLASSIFIER
 
 RUNS = {  # name: partition, accuracy by round, state
     "a": ("iid", [0.2, 0.6], "completed"),

@@ -9,7 +9,7 @@ import pytest
 from fedlearn.cli import main
 from fedlearn.config import RunConfig, config_from, to_flower
 from fedlearn.config.names import setting_names
-from fedlearn.plugins import STRATEGIES
+from fedlearn.plugins.tables import STRATEGIES
 from fedlearn.sweeps.plan import flat_from
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedlearn.compression.alike import alike, decode_alike, encode_alike
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Entries, layout_of
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Entries, layout_of
 
 PARCEL = {"w": np.arange(4.0).reshape(2, 2), "b": np.array([9.0])}
 SENT = {"w": Entries(np.zeros(2), np.array([1, 3])), "count": Entries(np.zeros(1))}

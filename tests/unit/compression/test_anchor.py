@@ -8,8 +8,8 @@ import pytest
 from fedlearn.compression import anchor_codec, is_ours, load_anchor, load_codec, load_downlink
 from fedlearn.compression.anchor import CODES, Anchor, corrected, correction, name_of, number_in
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import layout_of
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import layout_of
 from tests.oracles.anchors import through
 
 STATE = {

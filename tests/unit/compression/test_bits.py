@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.compression.bits import pack, packed_size, random_bits, random_bytes, random_fractions, unpack
-from fedlearn.words.errors import Refused
+from fedlearn.core.errors import Refused
 
 
 @given(bits=st.integers(1, 8), count=st.integers(0, 70), seed=st.integers(0, 2**32 - 1))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedlearn.compression.chain import Chain
 from fedlearn.compression.drop import Drop, draw_positions
-from fedlearn.words.state import layout_of
+from fedlearn.core.state import layout_of
 
 
 @given(size=st.integers(1, 3000), keep_ratio=st.floats(1e-6, 1.0), seed=st.integers(0, 2**63 - 1))

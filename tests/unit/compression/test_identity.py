@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedlearn.compression.identity import Identity
-from fedlearn.words.state import layout_of
+from fedlearn.core.state import layout_of
 
 
 def test_payload_is_the_arrays_themselves_under_their_names():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.compression.index_coding import longest, read_positions, write_positions
-from fedlearn.words.errors import Refused
+from fedlearn.core.errors import Refused
 
 
 @st.composite

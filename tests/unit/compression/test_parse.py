@@ -14,7 +14,7 @@ from fedlearn.compression.rotate import Rotate
 from fedlearn.compression.sign import Sign
 from fedlearn.compression.top_k import TopK
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
 
 
 def codec_of(chain, **settings):

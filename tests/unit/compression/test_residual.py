@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fedlearn.compression import load_codec
 from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.state import layout_of
+from fedlearn.core.state import layout_of
 
 CHAINS = [
     "residual,top-k:0.1",

@@ -12,8 +12,8 @@ from fedlearn.compression.eden import POSITIVE_LEVELS, levels_of
 from fedlearn.compression.rotate import LEAST, rotated, rotated_back, shapes_of
 from fedlearn.compression.top_k import SAMPLE, largest
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import layout_of
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import layout_of
 
 seeds = st.integers(0, 2**63 - 1)
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedlearn.compression import load_codec
 from fedlearn.config.tables.reports import CompressionSettings
-from fedlearn.words.state import layout_of
+from fedlearn.core.state import layout_of
 
 UNBIASED = ["rand-k:0.2", "quantize:1", "quantize:4", "rotate,quantize:2", "rand-k:0.2,rotate,quantize:3"]
 UNBIASED += ["eden", "eden:2", "rand-k:0.3,eden"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedlearn.commands.unread import unread
+from fedlearn.commands.unused_settings import unread
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.baselines import FOLLOWS, as_baseline, note_of, replaced_by
 

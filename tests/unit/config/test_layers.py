@@ -12,7 +12,7 @@ from fedlearn.commands.settings import json_schema
 from fedlearn.commands.shared import run_settings
 from fedlearn.config import RunConfig
 from fedlearn.config.layers import layer_of_environment, layers_of_file, merged, source_of
-from fedlearn.words.errors import SettingError, UsageError
+from fedlearn.core.errors import SettingError, UsageError
 
 SAME = {
     "same.toml": "seed = 4\nclients = 6\n[training]\nlr = 0.2\n[strategy.options]\ntrim = 0.2\n",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fedlearn.config import RunConfig, config_from, flat_from_assignments, flat_from_file, from_flower, to_flower
 from fedlearn.config.names import described, setting_names
-from fedlearn.words.errors import SettingError, UsageError
+from fedlearn.core.errors import SettingError, UsageError
 
 BAD = {
     "clients": [0, -1, 1_000_001, "many", 2.5],

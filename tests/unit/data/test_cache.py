@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from fedlearn.cache import trusted as files
+from fedlearn.core.errors import UsageError
 from fedlearn.data import cache as module
 from fedlearn.data import entries
-from fedlearn.data.aside import ASIDES, aside
 from fedlearn.data.cache import cached
-from fedlearn.words.errors import UsageError
+from fedlearn.data.staging import ASIDES, aside
 
 ARRAYS = {"a": np.arange(12, dtype=np.int32).reshape(3, 4), "b": np.zeros(0, np.int64)}
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fedlearn.core.errors import DataNotFound, SettingError, UsageError
 from fedlearn.data import cifar10
-from fedlearn.words.errors import DataNotFound, SettingError, UsageError
 
 
 def never(*_, **__):

@@ -7,9 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from client.node import partitions_of
+from client.examples import partitions_of
 from fedlearn.config import config_from
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import SettingError
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.data.base import Examples
 from fedlearn.data.by_record import BY_RECORD
@@ -17,7 +18,6 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, nothing_held_out
 from fedlearn.data.partitioning import PARTITIONS
 from fedlearn.models.loaded import loaded
-from fedlearn.words.errors import SettingError
 
 ROWS = 30_000
 COLUMNS = 3

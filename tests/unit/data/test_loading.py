@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
+from fedlearn.core.errors import DataNotFound, SettingError, UsageError
 from fedlearn.data import DATASETS, digits, load_dataset
 from fedlearn.data.folder import check_download
-from fedlearn.words.errors import DataNotFound, SettingError, UsageError
 
 
 def test_auto_takes_cifar10_where_there_is_one(data_dir):

@@ -12,9 +12,9 @@ import pytest
 from flwr_datasets.partitioner import Partitioner, SizePartitioner
 
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import FedlearnError, SettingError
 from fedlearn.data import from_arrays, partition_table
 from fedlearn.data.partitioning import PARTITIONS, SCHEMES
-from fedlearn.words.errors import FedlearnError, SettingError
 
 LABELS = np.arange(100) % 4
 DATA = from_arrays(np.zeros((100, 2)), LABELS, np.zeros((1, 2)), [1], groups=np.arange(100) % 10)

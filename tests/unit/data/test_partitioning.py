@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import SettingError
 from fedlearn.data import Dataset, Examples, PartitionTable, by_label, partition_table, partitions
-from fedlearn.words.errors import SettingError
 
 SCHEMES = ["iid", "dirichlet", "pathological", "shard"]
 COMPLETE = ["iid", "dirichlet"]
@@ -222,8 +222,8 @@ def test_equals_flowers_partitioners_on_a_plain_hugging_face_dataset():
     """The lean column gives the same rows as a real data set, asked the slow way."""
     from datasets import Dataset as HubDataset
 
+    from fedlearn.core.seeding import rng_for, seed_for
     from fedlearn.data import flower_partitioners
-    from fedlearn.words.seeding import rng_for, seed_for
 
     order = rng_for(1, purpose="partition").permutation(len(LABELS))
     plain = HubDataset.from_dict({"label": LABELS[order], "row": order})
@@ -267,8 +267,8 @@ def test_a_group_is_tested_on_its_own_test_examples():
 def test_equal_random_shares_are_those_of_flower(nodes):
     from flwr_datasets.partitioner import IidPartitioner
 
+    from fedlearn.core.seeding import rng_for
     from fedlearn.data.flower_partitioners import LabelColumn
-    from fedlearn.words.seeding import rng_for
 
     order = rng_for(5, purpose="partition").permutation(len(LABELS)).astype(np.int32)
     flower = IidPartitioner(nodes)

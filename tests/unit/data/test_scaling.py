@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data import from_any, from_arrays, from_frame
 from fedlearn.data.scaling import moments_in, scaled, text_of_moments
-from fedlearn.models.inputs import inputs_of
-from fedlearn.words.errors import SettingError
+from fedlearn.models.torch.inputs import inputs_of
 
 STATISTICS = {
     "count": 9,

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import SettingError
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.data import synthetic as made
 from fedlearn.models import load_model
-from fedlearn.words.errors import SettingError
 
 KINDS = ["images", "rows", "tokens"]
 

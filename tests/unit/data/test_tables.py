@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data import california as california_module
 from fedlearn.data import load_dataset, partition_table, reading
 from fedlearn.data import tables as module
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.california import SCHEMA as CALIFORNIA
 from fedlearn.data.sources.table_files import Dialect
-from fedlearn.words.errors import DataNotFound, UsageError
 
 SCHEMA = """
 data = "people.csv"

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data import from_any
 from fedlearn.data.partitions import PartitionTable, measured_on
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.validation import measured_rows
-from fedlearn.words.errors import SettingError
 
 
 def part(first, count):

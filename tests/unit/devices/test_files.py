@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from fedlearn.config.tables.running import DeviceSettings
+from fedlearn.core.errors import SettingError
 from fedlearn.devices import load_devices, with_fingerprint
-from fedlearn.words.errors import SettingError
 
 
 def read(path, clients=3):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlearn.core.cohort import At
 from fedlearn.devices import DAY, Fleet
-from fedlearn.words.cohort import At
 
 
 def test_a_trip_takes_its_start_its_download_and_each_example():

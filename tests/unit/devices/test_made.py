@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedlearn.config.tables.running import DeviceSettings
+from fedlearn.core.errors import SettingError
 from fedlearn.devices import DEVICES, Fleet, load_devices
 from fedlearn.devices.fleet import RANGES
 from fedlearn.devices.made import phones
-from fedlearn.words.errors import SettingError
 
 EXAMPLES = np.arange(400, dtype=np.int64)
 

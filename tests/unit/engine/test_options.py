@@ -8,11 +8,11 @@ import pytest
 
 from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError
 from fedlearn.engine import Engine, load_engine
 from fedlearn.engine.ray_runtime import run as run_on_ray
-from fedlearn.plugins import ENGINES
+from fedlearn.plugins.tables import ENGINES
 from fedlearn.runs.folder import RunFolder
-from fedlearn.words.errors import SettingError
 
 seen = []
 

@@ -12,12 +12,12 @@ import numpy as np
 import psutil
 import pytest
 
+from fedlearn.core.errors import RunFailed, SettingError, UsageError
 from fedlearn.engine.embedded import grid, worker_process
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import VAIN_DEATHS
 from fedlearn.engine.embedded.sharing import Directory, SharedSlots
 from fedlearn.engine.embedded.tasks import Begin, CallTask
-from fedlearn.words.errors import RunFailed, SettingError, UsageError
 from tests.waiting import wait_until
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError
 from fedlearn.engine.prepare import prepared
-from fedlearn.models import device
 from fedlearn.models.loaded import with_found_data
-from fedlearn.words.errors import SettingError
+from fedlearn.models.torch import device
 
 
 def test_without_cifar10_the_settings_name_digits_and_say_so(tmp_path):

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.engine import ENGINES
 from fedlearn.engine.ray_runtime import cluster, folder
-from fedlearn.words.errors import SettingError, UsageError
 from tests.waiting import wait_until
 
 

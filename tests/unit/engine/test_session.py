@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from fedlearn.api import running
+from fedlearn.core.errors import UsageError
 from fedlearn.engine import session as sessions
 from fedlearn.engine.base import Engine
 from fedlearn.engine.session import engine_of, session
-from fedlearn.words.errors import UsageError
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError
 from fedlearn.devices import Fleet
 from fedlearn.engine.virtual_nodes import PromptNodes
 from fedlearn.engine.virtual_time.grid import VirtualTimeGrid
 from fedlearn.engine.virtual_time.setup import with_devices
 from fedlearn.engine.virtual_time.trips import Batches
-from fedlearn.words.errors import SettingError
 
 NODES = 6
 FIRST = 2

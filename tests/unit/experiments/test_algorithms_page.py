@@ -12,9 +12,9 @@ from experiments.algorithms.figures import draw
 from experiments.algorithms.grids import ALGORITHM, Grid
 from experiments.algorithms.page import Made, section_of, write_into
 from experiments.algorithms.rows import table_of
+from fedlearn.core.errors import UsageError
 from fedlearn.report.stored import read_run
 from fedlearn.sweeps.results import PlannedPoint
-from fedlearn.words.errors import UsageError
 from tests.unit.report.conftest import make_run, rows_of
 
 __all__ = ("make_run",)

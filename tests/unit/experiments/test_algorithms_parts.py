@@ -12,8 +12,8 @@ from experiments.algorithms.dealing import noisy
 from experiments.algorithms.grids import ALGORITHM, Grid
 from experiments.algorithms.joining import join
 from experiments.intervals import Interval
+from fedlearn.core.errors import UsageError
 from fedlearn.data import load_dataset
-from fedlearn.words.errors import UsageError
 
 GRIDS = sorted(table.GRIDS.glob("*.toml"))
 

@@ -13,9 +13,9 @@ from experiments.algorithms.dealing import quantity, untested
 from experiments.algorithms.grids import Grid
 from experiments.algorithms.tuning import _best
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data import load_dataset
 from fedlearn.data.partitioning import partition_table
-from fedlearn.words.errors import SettingError, UsageError
 
 GRIDS = sorted(table.GRIDS.glob("*.toml"))
 DEALT = {"partition": "dirichlet", "alpha": 0.3, "node_test_share": 0.25}

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from fedlearn.core.errors import SettingError
 from fedlearn.kernels import PooledConv2d, fused
 from fedlearn.kernels.pooled_convolution import has_vectors
-from fedlearn.words.errors import SettingError
 
 
 class Net(nn.Module):

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data import from_arrays
 from fedlearn.data.base import DataSpec
 from fedlearn.models import load_model
 from fedlearn.models.objectives import Classification, objective_for
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import SettingError
+from fedlearn.models.torch.torch_model import TorchModel
 
 RNG = np.random.default_rng(1)
 IMAGES = RNG.random((12, 8, 6, 3), np.float32)

@@ -11,11 +11,11 @@ from sklearn import metrics
 from torch import nn
 from torch.nn import functional
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data import from_arrays
 from fedlearn.data.base import Examples
 from fedlearn.models.objectives import objective_for
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import SettingError
+from fedlearn.models.torch.torch_model import TorchModel
 
 RNG = np.random.default_rng(1)
 VOID, COUNT = 2, 331  # three batches of 100 and one of 31

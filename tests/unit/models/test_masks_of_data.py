@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 import fedlearn
+from fedlearn.core.errors import UsageError
 from fedlearn.data import from_any, from_arrays
 from fedlearn.data.sources.hidden import all_shown
-from fedlearn.models.singly.by_transform import ByTransform
-from fedlearn.models.singly.one_by_one import OneByOne
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import UsageError
+from fedlearn.models.per_example.by_transform import ByTransform
+from fedlearn.models.per_example.one_by_one import OneByOne
+from fedlearn.models.torch.torch_model import TorchModel
 
 END, LENGTH = 2, 6  # the end of a text, which also fills it up
 RNG = np.random.default_rng(4)

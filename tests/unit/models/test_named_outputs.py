@@ -11,9 +11,9 @@ from torch import nn
 from torch.nn import functional
 
 from fedlearn.data import from_arrays
-from fedlearn.models.notes import notes_on
 from fedlearn.models.objectives import objective_for
-from fedlearn.models.torch_model import TorchModel
+from fedlearn.models.torch.notes import notes_on
+from fedlearn.models.torch.torch_model import TorchModel
 from tests.unit.client.learners.test_sgd import learner_of
 
 RNG = np.random.default_rng(2)

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec
 from fedlearn.models import load_model
 from fedlearn.models.objectives import Classification, NextToken, Objective, Regression, objective_for
-from fedlearn.words.errors import SettingError
 from tests.oracles import forests, images, texts
 
 CLASSES = images.dataset().spec

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.config import RunConfig, config_from, to_flower
+from fedlearn.core.errors import SettingError
 from fedlearn.models import model_spec
 from fedlearn.models.presets import settings_from
 from fedlearn.models.spec import ModelSpec
-from fedlearn.words.errors import SettingError
 
 
 def test_nothing_given_gives_the_defaults():

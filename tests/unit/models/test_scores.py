@@ -14,6 +14,9 @@ from torch import nn
 from torch.nn import functional
 
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError
+from fedlearn.core.metric import LOSS, TRAIN_LOSS, Metric
+from fedlearn.core.metrics import Metrics
 from fedlearn.data import from_arrays
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import Evaluation
@@ -21,11 +24,8 @@ from fedlearn.models.loaded import evaluate_part, loaded, scores_of_test_set, tr
 from fedlearn.models.objectives import Classification, Labels, Objective, Regression
 from fedlearn.models.scores import scores_of
 from fedlearn.models.scores.scikit import bounds_of
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.plugging.objects import reference_to
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metric import LOSS, TRAIN_LOSS, Metric
-from fedlearn.words.metrics import Metrics
+from fedlearn.models.torch.torch_model import TorchModel
+from fedlearn.plugins.objects import reference_to
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(700, 5)).astype(np.float32)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.models.torch_model import TorchModel
+from fedlearn.models.torch.torch_model import TorchModel
 
 SPEC = DataSpec("rows", (3,), "float32", classes=3)
 DATA = Examples(np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32), np.arange(8) % 3)

@@ -13,16 +13,16 @@ from torchvision.transforms import v2
 
 from client.learners.augmentation import augmentation_for
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data import from_mixed
 from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.data.filling import cut, padded
 from fedlearn.models import load_model
-from fedlearn.models.inputs import inputs_of
 from fedlearn.models.loaded import spec_of
-from fedlearn.plugging.generators import restored_globals
-from fedlearn.plugging.objects import reference_to
+from fedlearn.models.torch.inputs import inputs_of
+from fedlearn.plugins.generators import restored_globals
+from fedlearn.plugins.objects import reference_to
 from fedlearn.predicting import Preparation
-from fedlearn.words.errors import SettingError, UsageError
 
 SPEC = DataSpec("photos", (8, 6, 3), "uint8", classes=4, mean=(0.5,), std=(0.25,))
 PHOTOS = np.random.default_rng(5).integers(0, 256, (7, 8, 6, 3), np.uint8)

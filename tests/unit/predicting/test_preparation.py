@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.predicting import Preparation
 from fedlearn.predicting.lost import Lost
-from fedlearn.words.errors import UsageError
 
 PEOPLE = TableSchema(
     "sick", {"age": (0, 100), "income": (1, 1000, "log")}, {"job": ("clerk", "7", "True")}, classes=("no", "yes")

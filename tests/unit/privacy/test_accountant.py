@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit, laplace, seeded_noise
-from fedlearn.words.errors import BudgetExceeded
 
 EPSILONS = st.lists(st.floats(1e-6, 10.0), min_size=1, max_size=20)
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from fedlearn.auditing.account import epsilon_at_least
 from fedlearn.privacy.accounts import GaussianRounds, epsilon_of
-from fedlearn.privacy.audit.account import epsilon_at_least
 from tests.oracles import sampled_rounds
 
 SETTINGS = [(0.7, 0.1), (1.0, 0.5), (2.0, 0.02), (0.6, 0.9), (4.0, 0.3)]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyUnit
 from fedlearn.privacy.accounts import GaussianRounds, epsilon_of, noise_multiplier_for
 from fedlearn.privacy.bookings import Booking, Publication, total
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.privacy.ledger_lines import LedgerDamaged
-from fedlearn.words.errors import BudgetExceeded
 
 
 class Shelf:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fedlearn import private_trees
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy import PrivacyAccountant
 from fedlearn.private_trees.accounts import account_for
-from fedlearn.words.errors import BudgetExceeded
 
 
 def test_more_than_is_left_is_refused_by_the_estimators_name_and_books_nothing():

@@ -11,8 +11,8 @@ import pytest
 from sklearn.base import clone, is_classifier
 
 from fedlearn import private_trees as trees
-from fedlearn.privacy.audit.pairs import public_of
-from fedlearn.privacy.audit.replay import as_bytes
+from fedlearn.auditing.pairs import public_of
+from fedlearn.auditing.replay import as_bytes
 from fedlearn.private_trees import PrivateSearch
 from fedlearn.private_trees.classes.classifier import PrivateClassifier
 

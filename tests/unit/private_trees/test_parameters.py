@@ -10,8 +10,9 @@ import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV
 
+from experiments.private_trees import as_printed
 from fedlearn import private_trees
-from fedlearn.private_trees import DPRegressionTree, NotPrivateWarning, PrivateSearch, as_printed
+from fedlearn.private_trees import DPRegressionTree, NotPrivateWarning, PrivateSearch
 
 EVERY = [getattr(room, name) for room in (private_trees, as_printed) for name in room.__all__]
 ESTIMATORS = [kind for kind in EVERY if hasattr(kind, "get_params")]

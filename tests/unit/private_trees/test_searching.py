@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from fedlearn.auditing.replay import replay
+from fedlearn.auditing.trees.searching_replays import of_one_run
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant
-from fedlearn.privacy.audit.replay import replay
 from fedlearn.private_trees import DPClassificationTree, DPRegressionTree, PrivateSearch, searching
-from fedlearn.private_trees.searching_replays import of_one_run
-from fedlearn.words.errors import BudgetExceeded
 
 TREE = DPRegressionTree(bounds=(0, 1), target_bounds=(0, 1))
 CLASSES = DPClassificationTree(categories=[2, 2], classes=["no", "yes"])

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, is_classifier
 
+from experiments.private_trees import as_printed
 from fedlearn import private_trees as trees
-from fedlearn.private_trees import PrivateSearch, as_printed
+from fedlearn.private_trees import PrivateSearch
 from fedlearn.private_trees.weights import UNIT, shares_of, weighed
 
 SEEDED = {"noise": "seeded", "random_state": 5}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from fedlearn.config import config_from
+from fedlearn.core.node import LABEL, Dealt
 from fedlearn.report.stored import StoredRun, read_run
-from fedlearn.runs.dealt import write_dealt
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import COLUMNS
-from fedlearn.words.node import LABEL, Dealt
+from fedlearn.runs.label_counts import write_dealt
 
 SMALL = {"clients": 4, "rounds.total": 3, "rounds.cohort": 2, "data.dataset": "digits"}
 STARTED = {

@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
+from fedlearn.core.errors import UsageError
 from fedlearn.report.comparing import compared, verdicts, write_comparison
-from fedlearn.words.errors import UsageError
 from tests.unit.report.conftest import rows_of
 
 

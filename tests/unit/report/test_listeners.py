@@ -12,9 +12,9 @@ from typing import ClassVar
 import pytest
 
 from fedlearn.config import RunConfig, config_from
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.report.listeners import listened
 from fedlearn.runs.folder import RunFolder
-from fedlearn.words.errors import SettingError, UsageError
 from tests.unit.report.conftest import committed, rows_of, write_events
 
 ENDED = {"time": 9.0, "event": "ended", "status": "completed", "reason": ""}

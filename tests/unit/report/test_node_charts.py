@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fedlearn.core.metrics import NEURAL_CLASSIFIER
 from fedlearn.report.charts.kinds import LineChart
 from fedlearn.report.charts.nodes import MOST_BARS, over_nodes
-from fedlearn.words.metrics import NEURAL_CLASSIFIER
 
 
 def rows(cells, name="accuracy", **others):

@@ -11,17 +11,17 @@ from urllib.parse import unquote
 
 import pytest
 
+from fedlearn.core.errors import UsageError
+from fedlearn.core.gains import Gains
+from fedlearn.core.metric import ACCURACY, LOSS, TRAIN_LOSS
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.spread import Spread
 from fedlearn.report.folders import run_folders
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
 from fedlearn.report.stored import read_run
 from fedlearn.report.writing import title_of, write_page, write_report
-from fedlearn.words.errors import UsageError
-from fedlearn.words.gains import Gains
-from fedlearn.words.metric import ACCURACY, LOSS, TRAIN_LOSS
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.spread import Spread
 from tests.unit.report.conftest import FIXED, STARTED, rows_of, write_nodes
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"

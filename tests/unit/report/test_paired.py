@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedlearn.core.metric import Metric
 from fedlearn.report.paired import ERROR, differences, holm
-from fedlearn.words.metric import Metric
 
 UP = Metric("accuracy", better="up")
 

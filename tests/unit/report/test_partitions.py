@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import fedlearn
 from fedlearn.cli import app
-from fedlearn.words.errors import SettingError, UsageError
+from fedlearn.core.errors import SettingError, UsageError
 
 
 def test_partition_is_that_of_the_run(tmp_path):

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from fedlearn.commands.sweep import _table
 from fedlearn.config import RunConfig
+from fedlearn.core.metric import EPSILON, MAE
+from fedlearn.core.metrics import Metrics
 from fedlearn.report.charts.learning import curves
 from fedlearn.report.charts.plots import save
 from fedlearn.report.comparing import compared, write_comparison
@@ -21,8 +23,6 @@ from fedlearn.report.terminal import drawing, plain_line
 from fedlearn.runs.log import RunView
 from fedlearn.sweeps.plan import Run
 from fedlearn.sweeps.results import Result
-from fedlearn.words.metric import EPSILON, MAE
-from fedlearn.words.metrics import Metrics
 from tests.unit.report.conftest import FIXED, committed
 
 LOCAL = "spent; add or remove one record; unit: record; local noise"

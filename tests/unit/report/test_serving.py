@@ -9,9 +9,9 @@ import socket
 import httpx
 import pytest
 
+from fedlearn.core.errors import UsageError
 from fedlearn.report import serving
 from fedlearn.report.serving import Site, Watched, is_local, listening, url_of
-from fedlearn.words.errors import UsageError
 from tests.unit.report.conftest import STARTED, rows_of, write_events, write_rows
 
 

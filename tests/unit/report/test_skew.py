@@ -7,11 +7,11 @@ import os
 
 import pytest
 
+from fedlearn.core.node import CLASS, EXAMPLE, LABEL, Dealt
 from fedlearn.report.charts.skew import MOST_NODES, skew_of
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.stored import read_run
-from fedlearn.runs.dealt import read_dealt
-from fedlearn.words.node import CLASS, EXAMPLE, LABEL, Dealt
+from fedlearn.runs.label_counts import read_dealt
 
 TWO_NODES = Dealt(2, CLASS, ((3, 0), (1, 5)))
 

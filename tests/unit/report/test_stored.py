@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fedlearn.core.errors import UsageError
 from fedlearn.report.folders import run_folders
 from fedlearn.report.stored import read_run
-from fedlearn.words.errors import UsageError
 from tests.unit.report.conftest import STARTED, rows_of, write_events
 
 

@@ -7,9 +7,9 @@ from hashlib import sha256
 
 import pytest
 
+from fedlearn.core.errors import UsageError
 from fedlearn.runs.appended import APPENDED, MOST_BEHIND, Appended, Written
 from fedlearn.runs.names import EVENTS, NODES
-from fedlearn.words.errors import UsageError
 
 
 def written(data):

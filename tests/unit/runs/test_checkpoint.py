@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from fedlearn.core.errors import CheckpointError, RunFailed
 from fedlearn.runs import checkpoint, files
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.files import sha256, write_atomically
@@ -17,7 +18,6 @@ from fedlearn.runs.history import RoundRecord
 from fedlearn.runs.memories import packed, unpacked
 from fedlearn.runs.names import CHECKPOINT
 from fedlearn.runs.state_files import pack_state
-from fedlearn.words.errors import CheckpointError, RunFailed
 
 REAL_WRITE = files._put_into_place
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from fedlearn.core.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
-from fedlearn.words.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
 
 BEFORE = ["train_loss", "loss", "accuracy"]  # what a neural run measured when its columns were first stored
 

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
+from fedlearn.core.errors import BudgetExceeded, UsageError
 from fedlearn.privacy import NeighboringRelation
 from fedlearn.privacy.bookings import Booking
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.runs import ledgers
 from fedlearn.runs.ledgers import LedgerFile, names_in
-from fedlearn.words.errors import BudgetExceeded, UsageError
 
 
 def asked(question="q", run="run"):

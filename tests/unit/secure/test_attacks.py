@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedlearn.core.errors import Refused, UsageError
 from fedlearn.secure import keys, texts
 from fedlearn.secure.keys import Signer
 from fedlearn.secure.level import Level, chosen
@@ -16,7 +17,6 @@ from fedlearn.secure.node import SecureNode
 from fedlearn.secure.policy import Demands
 from fedlearn.secure.question import Question
 from fedlearn.secure.server import Missing, SecureServer, Summed, check_advertised
-from fedlearn.words.errors import Refused, UsageError
 
 BITS, ENTRIES = 20, 4
 FIVE = Level(5, 4, 3, colluders=1)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import UsageError
 from fedlearn.secure.groups import coverage, drop_seed, groups_of, largest_group, level_within, standing
-from fedlearn.words.cohort import At
-from fedlearn.words.errors import UsageError
 
 
 @given(st.sets(st.integers(0, 10_000), min_size=3, max_size=60), st.integers(3, 12), st.integers(0, 99))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
+from fedlearn.core.errors import UsageError
 from fedlearn.secure.graph import Graph
 from fedlearn.secure.level import Level, chosen, tail
 from fedlearn.secure.question import bits_of
-from fedlearn.words.errors import UsageError
 
 
 def parts_of(graph, among):

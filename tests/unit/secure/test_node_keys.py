@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 
+from fedlearn.core.errors import Refused
 from fedlearn.engine.deployment.keys import make_keys, rotate_node_key
 from fedlearn.secure.keys import NODE_KEY, NodeKey, first_keys_in, is_signed, node_keys_in
 from fedlearn.secure.messages import Roster
 from fedlearn.secure.policy import Demands
-from fedlearn.words.errors import Refused
 from tests.unit.secure.test_attacks import FIVE, Sum, clear
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from fedlearn.core.errors import Refused, SettingError
+from fedlearn.core.state import layout_of
 from fedlearn.privacy import seeded_noise
-from fedlearn.privacy.own_noise import OwnNoise
+from fedlearn.privacy.local_dp import OwnNoise
 from fedlearn.secure.masks import reduced
 from fedlearn.secure.noisy import NoisyChanges
-from fedlearn.words.errors import Refused, SettingError
-from fedlearn.words.state import layout_of
 
 STATE = {"w": np.zeros((3, 4), np.float32), "b": np.array(0.0)}
 

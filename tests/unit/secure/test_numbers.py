@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
+from fedlearn.core.errors import Refused, UsageError
 from fedlearn.secure import shamir
 from fedlearn.secure.fixed_point import FixedPoint, coarse_weight, concatenated
 from fedlearn.secure.masks import reduced, zeros
 from fedlearn.secure.packed import packed, unpacked
-from fedlearn.words.errors import Refused, UsageError
 
 
 @pytest.mark.parametrize(("nodes", "bits"), [(2, 17), (4, 18), (10, 20), (20, 21), (100, 23), (1000, 26), (10_000, 30)])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from fedlearn.core.errors import Refused
 from fedlearn.secure import keys
 from fedlearn.secure.envelopes import ENVELOPE, Shares, committed, direction, opened, sealed
 from fedlearn.secure.keys import KeyPair, Signer, derived, is_signed, is_usable
 from fedlearn.secure.masks import CHUNK, add_mask, reduced, zeros
 from fedlearn.secure.question import Question, bits_of, bytes_of
-from fedlearn.words.errors import Refused
 
 Q = Question("run", 3, 1)
 LOW_ORDER = [  # the points of order 1, 2, 4 and 8 of Curve25519, and what is the same modulo 2^255 - 19

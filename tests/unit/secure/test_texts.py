@@ -7,11 +7,11 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
+from fedlearn.core.errors import Refused
 from fedlearn.secure import texts
 from fedlearn.secure.level import Level
 from fedlearn.secure.messages import Advertised, Delivered, Roster, Shared, Signed, Survivors, Unmasked, Unmasking
 from fedlearn.secure.question import Question
-from fedlearn.words.errors import Refused
 
 Q = Question("run", 2, 1)
 MEMBERS = tuple(Advertised(Q, 10 - 7 * each, *(bytes([each]) * 32,) * 3, b"s" * 64) for each in range(3))

@@ -14,16 +14,16 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
+from fedlearn.aggregation.offers import Offers
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.folding.offers import Offers
+from fedlearn.core.clock import ManualClock
+from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics
+from fedlearn.core.seeding import report_seed
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import EventLog
-from fedlearn.words.clock import ManualClock
-from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
-from fedlearn.words.seeding import report_seed
-from server.exchange import Exchange
-from server.planned import with_columns
+from server.exchange.exchange import Exchange
+from server.planning.plan import with_columns
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of
 from strategies.fedavg import FedAvg

@@ -2,12 +2,12 @@
 
 import pytest
 
-from client.fits import learner_of
+from client.isolated_fits import learner_of
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import UpdateKind
 from fedlearn.models.loaded import Traits, loaded
 from fedlearn.models.presets import settings_from
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import UpdateKind
-from server.fitting import check_fitting, check_parcels
+from server.planning.compatibility import check_fitting, check_parcels
 from server.secure import check_secure
 from strategies import STRATEGIES, load_strategy
 

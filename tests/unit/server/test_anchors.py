@@ -8,10 +8,10 @@ from flwr.app import RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig
+from fedlearn.core.cohort import At, Member
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.state import layout_of
 from fedlearn.wire.downlink import Downlink
-from fedlearn.words.cohort import At, Member
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.state import layout_of
 from server.anchors import Anchors, Heard, expected, rest_of_anchors
 
 STATE = {"w": np.random.default_rng(1).standard_normal((60, 70), np.float32), "steps": np.array(4, np.int64)}

@@ -8,18 +8,18 @@ from types import SimpleNamespace
 import pytest
 
 from fedlearn.config import config_from, to_flower
+from fedlearn.core.errors import SettingError, UsageError
+from fedlearn.core.metric import EPSILON, MAE, Metric
+from fedlearn.core.metrics import Metrics
 from fedlearn.models.loaded import traits
 from fedlearn.models.presets import settings_from
-from fedlearn.plugging.registry import load_reference
+from fedlearn.plugins.registry import load_reference
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
-from fedlearn.words.errors import SettingError, UsageError
-from fedlearn.words.metric import EPSILON, MAE, Metric
-from fedlearn.words.metrics import Metrics
 from server.app import _summarized
 from server.completed import Completed
-from server.planned import has_private_learner, with_columns
-from server.printing_log import PrintingLog
+from server.planning.plan import has_private_learner, with_columns
+from server.results.printing_log import PrintingLog
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"
 UNKNOWN = "known_to_the_nodes_alone:Learner"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedlearn.config import RunConfig
+from fedlearn.core.state import Sends, layout_of
 from fedlearn.secure.summands import Summands, Total
-from fedlearn.words.state import Sends, layout_of
 from server.phases.group_means import group_means
 from strategies.base import Turn
 from strategies.median import Median

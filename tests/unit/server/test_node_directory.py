@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.words.errors import RunFailed
+from fedlearn.core.errors import RunFailed
 from tests.unit.server.scripted import NetworkGrid, Node, ScriptedGrid, made_nodes
 
 ROUNDS = {"total": 3, "cohort": 3, "invited": 0}

@@ -7,12 +7,12 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from fedlearn import flower, wire
+from fedlearn.aggregation import STATE, Fold, ParcelPlan
 from fedlearn.compression import parcel_codec
-from fedlearn.folding import STATE, Fold, ParcelPlan
-from fedlearn.words.cohort import Fate, Instruction, Member
-from fedlearn.words.seeding import parcel_seed, report_seed
-from fedlearn.words.state import layout_of
-from server.gate import ReportGate
+from fedlearn.core.cohort import Fate, Instruction, Member
+from fedlearn.core.seeding import parcel_seed, report_seed
+from fedlearn.core.state import layout_of
+from server.gate.gate import ReportGate
 from strategies.base import Step
 from strategies.fedavg import FedAvg
 from tests.oracles.cohorts import plan_for

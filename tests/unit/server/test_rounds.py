@@ -7,12 +7,12 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Error, RecordDict
 
 from fedlearn import wire
+from fedlearn.core.cohort import needed_of
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.metric import Metric
+from fedlearn.core.metrics import NEURAL_CLASSIFIER
 from fedlearn.flower import ErrorCode
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.words.cohort import needed_of
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.metric import Metric
-from fedlearn.words.metrics import NEURAL_CLASSIFIER
 from server.schedules.synchronous import Synchronous
 from tests.oracles import averaging
 from tests.unit.server.scripted import STATE, NetworkGrid, Node, honest_content, trained

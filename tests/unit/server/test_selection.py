@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config import config_from
-from fedlearn.words.errors import RunFailed
+from fedlearn.core.errors import RunFailed
 from server.phases.quorum import quorum_of
 from server.phases.selection import _without
 from server.selectors import Selector

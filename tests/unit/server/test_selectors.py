@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config import config_from
-from fedlearn.words.cohort import At
-from fedlearn.words.seeding import rng_for
+from fedlearn.core.cohort import At
+from fedlearn.core.seeding import rng_for
 from server.selectors import SELECTORS, Participation, load_selector, remember, selector_memory
 from server.selectors.oort import Oort
 from server.selectors.power_of_choice import PowerOfChoice

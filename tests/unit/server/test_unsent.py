@@ -7,9 +7,9 @@ import pytest
 from flwr.app import ConfigRecord, RecordDict
 
 from fedlearn import wire
-from fedlearn.words.errors import RunFailed
-from fedlearn.words.node import LACKS
-from fedlearn.words.state import digest_of
+from fedlearn.core.errors import RunFailed
+from fedlearn.core.node import LACKS
+from fedlearn.core.state import digest_of
 from tests.unit.server.scripted import NetworkGrid, Node, Scene, ScriptedGrid, made_nodes
 
 BACKBONE = {"backbone": np.arange(1000, dtype=np.float32)}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.words.state import Entries
+from fedlearn.core.state import Entries
 from strategies.collected import Collected
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import Entries, Sends, layout_of
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import Entries, Sends, layout_of
 from strategies import load_strategy
 from strategies.fedavg import FedAdam, FedAvg, FedAvgM
 from strategies.masked_mean import MaskedSum

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.words.state import Entries, layout_of
+from fedlearn.core.state import Entries, layout_of
 from strategies.masked_mean import CHUNK, MaskedSum
 from tests.oracles import averaging
 from tests.oracles.cohorts import bytes_of, cohort_seeds, made_report, made_state, rows_of

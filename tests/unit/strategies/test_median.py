@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.words.state import Entries, layout_of
+from fedlearn.core.state import Entries, layout_of
 from strategies.collected import Collected
 from strategies.median import Median, TrimmedMean
 from strategies.robust.geometry import COLUMNS

@@ -11,10 +11,10 @@ from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
 from fedlearn.config.tables.reports import StrategySettings
+from fedlearn.core.errors import RunFailed, SettingError
+from fedlearn.core.state import Entries, Sends, UpdateKind, layout_of
 from fedlearn.runs.state_files import pack_state
-from fedlearn.words.errors import RunFailed, SettingError
-from fedlearn.words.state import Entries, Sends, UpdateKind, layout_of
-from server.grids import CohortGrid
+from server.exchange.grids import CohortGrid
 from strategies import load_strategy
 from strategies.collected import Collected
 from strategies.plain_flower import PlainFlower

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.words.state import Entries, Sends, layout_of
+from fedlearn.core.state import Entries, Sends, layout_of
 from strategies import load_strategy
 from strategies.masked_mean import MaskedSum
 from strategies.spatial import unbiased_factor

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.plugging.registry import load_reference
-from fedlearn.words.state import Sends, dense_update, difference, layout_of
+from fedlearn.core.state import Sends, dense_update, difference, layout_of
+from fedlearn.plugins.registry import load_reference
 from strategies import load_strategy
 from strategies.whole_numbers import as_before
 from tests.oracles.cohorts import after

@@ -11,11 +11,11 @@ import pytest
 
 from fedlearn.config import config_from
 from fedlearn.config.layers import layers_of_file, merged
+from fedlearn.core.metric import ACCURACY
+from fedlearn.core.metrics import NEURAL_CLASSIFIER
 from fedlearn.sweeps.choosing import write_choice
 from fedlearn.sweeps.plan import Plan
 from fedlearn.sweeps.results import Result
-from fedlearn.words.metric import ACCURACY
-from fedlearn.words.metrics import NEURAL_CLASSIFIER
 
 BASE = {"model.name": "linear", "data.dataset": "digits"}
 RATES = {"training.lr": {str(rate): {"training.lr": rate} for rate in (0.1, 0.2, 0.3)}}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from experiments.sweeps.command import CONFIGS, NO_PLANS
+from fedlearn.core.errors import UsageError
 from fedlearn.sweeps.plan import Plan
-from fedlearn.words.errors import UsageError
 
 PLAN = """
 title = "T"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from fedlearn import flower, wire
-from fedlearn.words.cohort import Instruction
-from fedlearn.words.errors import Refused
+from fedlearn.core.cohort import Instruction
+from fedlearn.core.errors import Refused
 
 ANY = st.sampled_from(["float32", "float64", "float16", "int64", "int8", "uint8", "bool", ">f4", "<u2"]).flatmap(
     lambda dtype: arrays(np.dtype(dtype), array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=4))

@@ -11,12 +11,12 @@ import numpy as np
 
 from client.learners.base import Learner, LocalFit, LocalTask
 from fedlearn.config import RunConfig
-from fedlearn.plugging.options import options_for
+from fedlearn.core.metric import EPSILON
+from fedlearn.core.seeding import seed_for
+from fedlearn.core.state import Array, State
+from fedlearn.plugins.options import options_for
 from fedlearn.privacy import geometric, largest_loss, polya_share, secure_noise, seeded_noise
 from fedlearn.private_trees.federated.models.sums import LARGEST, SumsModel
-from fedlearn.words.metric import EPSILON
-from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import Array, State
 
 
 class SumsLearner(Learner):

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from client.learners.base import Learner, LocalFit, LocalTask
 from fedlearn.config import RunConfig
+from fedlearn.core.metric import EPSILON
+from fedlearn.core.seeding import seed_for
+from fedlearn.core.state import State
 from fedlearn.data.base import Examples
-from fedlearn.plugging.options import options_for
+from fedlearn.plugins.options import options_for
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit, largest_loss
 from fedlearn.private_trees.federated.models.forest import ForestModel, state_of
-from fedlearn.words.metric import EPSILON
-from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import State
 
 
 class TreeLearner(Learner):

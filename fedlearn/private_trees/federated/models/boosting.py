@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.config import RunConfig
+from fedlearn.core.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
+from fedlearn.core.state import Array, State
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
-from fedlearn.models.measuring import of_classes, of_numbers
-from fedlearn.plugging.options import options_for
+from fedlearn.models.torch.measuring import of_classes, of_numbers
+from fedlearn.plugins.options import options_for
 from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel
 from fedlearn.private_trees.federated.models.tables import table_of
 from fedlearn.private_trees.sums.boosted import WIDTH
 from fedlearn.private_trees.sums.cyclic import FIRST_SHARE, CyclicBoosting, CyclicModel
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic
-from fedlearn.words.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
-from fedlearn.words.state import Array, State
 
 PAIRS_FOR_CLASSES, PAIRS_FOR_NUMBERS = 0, 3
 

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.core.errors import Refused
+from fedlearn.core.state import Array, Layout, State, UpdateKind
 from fedlearn.data.base import DataSpec, TableSchema
-from fedlearn.plugging.options import options_for
-from fedlearn.plugging.registry import load_reference
+from fedlearn.plugins.options import options_for
+from fedlearn.plugins.registry import load_reference
 from fedlearn.private_trees.federated.models.fitted import FittedForest
 from fedlearn.private_trees.federated.models.tables import table_of, wrong_target
 from fedlearn.private_trees.nodes import DTYPES, LEAF, NodeTable
-from fedlearn.words.errors import Refused
-from fedlearn.words.state import Array, Layout, State, UpdateKind
 
 NOT_FOR_USERS = {
     "epsilon", "noise", "random_state", "accountant", "bounds_from_data", "n_declared", "ensemble", "max_weight",

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
+from fedlearn.core.metrics import PRIVATE_CLASSIFIER
+from fedlearn.core.state import Layout, State
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
-from fedlearn.models.measuring import of_classes
+from fedlearn.models.torch.measuring import of_classes
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.encoding import Encoding
 from fedlearn.private_trees.federated.models.fitted import FittedClassifier
 from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
 from fedlearn.private_trees.predicting import predict
-from fedlearn.words.metrics import PRIVATE_CLASSIFIER
-from fedlearn.words.state import Layout, State
 
 VOTING = {"max_depth": 2, "leaf": "label"}
 """Options of the models that differ from the estimators' defaults: in a union many small trees vote by labels.

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
+from fedlearn.core.state import Array, State
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
-from fedlearn.models.measuring import of_classes
-from fedlearn.plugging.options import options_for
+from fedlearn.models.torch.measuring import of_classes
+from fedlearn.plugins.options import options_for
 from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel
 from fedlearn.private_trees.federated.models.tables import table_of, wrong_target
 from fedlearn.private_trees.sums.bayes import counts_of, starts_of, tables_of
 from fedlearn.private_trees.sums.rounds import is_little
-from fedlearn.words.state import Array, State
 
 
 class NaiveBayes(SumsModel):

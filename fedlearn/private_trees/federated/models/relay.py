@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.core.state import Layout, State
 from fedlearn.data.base import DataSpec
 from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
 from fedlearn.private_trees.federated.models.forest_regression import ForestRegressor
 from fedlearn.private_trees.numbers.relay import relay_predict, relay_value_bounds
 from fedlearn.private_trees.numbers.relay_forest import DPRelayTree
-from fedlearn.words.state import Layout, State
 
 
 class RelayRegressor(ForestRegressor):

@@ -2,7 +2,7 @@
 
 ``dp-statistics`` is private: noise is in the sums, and nodes pay for it. ``statistics`` has no noise, and is for secure
 sums alone: a real node adds its own only among listed peers, and into no sum that with those before would tell what a
-single node has added (`client.sets`).
+single node has added (`client.owner.signed_sets`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from pydantic import Field
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError, UsageError
+from fedlearn.core.metric import EPSILON, LOSS
+from fedlearn.core.metrics import Metrics
+from fedlearn.core.state import State
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
-from fedlearn.plugging.options import options_for
+from fedlearn.plugins.options import options_for
 from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel
 from fedlearn.private_trees.federated.models.tables import table_of
 from fedlearn.private_trees.sums.statistics import UNIT, Columns, Statistics
-from fedlearn.words.errors import SettingError, UsageError
-from fedlearn.words.metric import EPSILON, LOSS
-from fedlearn.words.metrics import Metrics
-from fedlearn.words.state import State
 
 
 class PrivateStatistics(SumsModel):

@@ -40,16 +40,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
+from fedlearn.core.errors import Refused
+from fedlearn.core.metrics import PRIVATE_CLASSIFIER, Metrics
+from fedlearn.core.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.models.base import Evaluation
-from fedlearn.privacy.shares import honest_shares
+from fedlearn.privacy.honest_count import honest_shares
 from fedlearn.privacy.tails import largest_noise, largest_norm
 from fedlearn.private_trees.sums.cyclic import Released
 from fedlearn.private_trees.sums.views import Views
 from fedlearn.secure.whole import WholeNumbers
-from fedlearn.words.errors import Refused
-from fedlearn.words.metrics import PRIVATE_CLASSIFIER, Metrics
-from fedlearn.words.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
 
 LARGEST = 2**42  # largest number of a report: four million records in one cell, in units of 2^-20
 MOST_REPORTS = 2**20

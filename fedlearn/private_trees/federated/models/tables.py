@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec, TableSchema
-from fedlearn.words.errors import SettingError
 
 KNOWN = {"classes": "adult", "numbers": "california, diabetes"}  # our tables, by the kind of target
 

@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from fedlearn import wire
-from fedlearn.words.state import Array, Layout, State, Update, UpdateKind, dense_update
+from fedlearn.core.state import Array, Layout, State, Update, UpdateKind, dense_update
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fedlearn.core.state import UpdateKind
 from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion, members
-from fedlearn.words.state import UpdateKind
 from strategies.base import Step, Turn
 from strategies.collected import Collected
 

@@ -10,7 +10,7 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from fedlearn import wire
-from fedlearn.words.state import Array, Layout, Update, UpdateKind, dense_update
+from fedlearn.core.state import Array, Layout, Update, UpdateKind, dense_update
 from strategies.base import RoundStrategy, Step, Turn
 
 IntArray = NDArray[np.int64]

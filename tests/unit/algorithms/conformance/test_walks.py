@@ -8,7 +8,7 @@ from fedlearn.algorithms.conformance.laws import MISTAKES, expected, judged, pro
 from fedlearn.algorithms.conformance.quadratics import Problem
 from fedlearn.algorithms.conformance.walking import Walk
 from fedlearn.algorithms.conformance.walks import WALKS
-from fedlearn.plugins import ALGORITHMS
+from fedlearn.plugins.tables import ALGORITHMS
 
 P = Problem(rounds=400)
 KNOWN = [  # algorithm, problem, round -> x

@@ -12,17 +12,17 @@ from torch.nn import functional
 import client.learners.dp_sgd as dp_sgd
 from client.learners.base import LocalTask
 from client.learners.dp_sgd import DPSGD
-from client.learners.draws import SecureDraws, SeededDraws
+from client.learners.poisson_batches import SecureDraws, SeededDraws
 from fedlearn.config import config_from
+from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models import load_model
-from fedlearn.models.singly.by_layer import ByLayer
-from fedlearn.models.singly.by_transform import weighted
-from fedlearn.models.singly.one_by_one import OneByOne
-from fedlearn.models.torch_model import TorchModel
+from fedlearn.models.per_example.by_layer import ByLayer
+from fedlearn.models.per_example.by_transform import weighted
+from fedlearn.models.per_example.one_by_one import OneByOne
+from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.privacy import seeded_noise
 from fedlearn.privacy.accounts import epsilon_of
-from fedlearn.words.errors import SettingError
 
 SPEC = DataSpec("rows", (6,), "float32", classes=3)
 RECORDS = 40

@@ -8,11 +8,11 @@ import torch
 from torch.nn import functional
 
 from client.learners.lightning import Lightning
-from fedlearn.models.hooks import hook_of
-from fedlearn.models.inputs import inputs_of
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import SettingError
-from fedlearn.words.seeding import rng_for
+from fedlearn.core.errors import SettingError
+from fedlearn.core.seeding import rng_for
+from fedlearn.models.torch.hooks import hook_of
+from fedlearn.models.torch.inputs import inputs_of
+from fedlearn.models.torch.torch_model import TorchModel
 from tests.oracles.images import Lit, Small, dataset
 from tests.unit.client.learners.test_sgd import learner_of, task_of
 

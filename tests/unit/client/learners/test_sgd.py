@@ -14,9 +14,9 @@ from client.learners import sgd
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.errors import SettingError
-from fedlearn.words.seeding import rng_for
+from fedlearn.core.errors import SettingError
+from fedlearn.core.seeding import rng_for
+from fedlearn.models.torch.torch_model import TorchModel
 from tests.oracles.images import MEAN, STD, Small, WithDropout, dataset
 
 ROWS = np.arange(3, 48)  # 45 examples: the last batch of 16 has 13

@@ -17,12 +17,12 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from client.learners.stack import networks_for
 from fedlearn.config import config_from
+from fedlearn.core.metric import TRAIN_LOSS, WORK_DONE
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.stacks import FunctionalNetwork, StackedNetwork
-from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.metric import TRAIN_LOSS, WORK_DONE
+from fedlearn.models.torch.torch_model import TorchModel
 from tests.contracts.test_learners import model_and_data
 from tests.oracles.images import Small, WithDropout, dataset
 

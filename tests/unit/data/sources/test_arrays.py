@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from fedlearn.cache.trusted import cache_folder
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data import Examples, from_arrays
-from fedlearn.words.errors import DataNotFound, UsageError
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.normal(size=(10, 3)), np.arange(10) % 2

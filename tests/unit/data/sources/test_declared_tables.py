@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data import from_any, from_frame, from_table, load_dataset
-from fedlearn.words.errors import UsageError
 
 TOML = """
 data = "people.csv"

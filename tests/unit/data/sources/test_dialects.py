@@ -10,8 +10,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data import from_table, load_dataset
-from fedlearn.words.errors import DataNotFound, UsageError
 
 PLAIN = "rooms,age,town,price\n" + "".join(f"{i % 7},{i}.5,{'Köln' if i % 2 else 'Bonn'},{i}.25\n" for i in range(20))
 GERMAN = PLAIN.replace(",", ";").replace(".", ",")

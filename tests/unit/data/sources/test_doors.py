@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedlearn.words.errors import UsageError
+from fedlearn.core.errors import UsageError
 from tests.unit.data.sources.doors import DOORS, Content
 
 RNG = np.random.default_rng(3)

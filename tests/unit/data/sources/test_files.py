@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from fedlearn.core.errors import DataNotFound, SettingError, UsageError
 from fedlearn.data import from_folder, from_leaf, from_table, load_dataset
 from fedlearn.data.sources.images import decoded
 from fedlearn.data.sources.leaf import LETTERS
-from fedlearn.words.errors import DataNotFound, SettingError, UsageError
 
 RNG = np.random.default_rng(2)
 

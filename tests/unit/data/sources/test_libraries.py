@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 from torch.utils.data import TensorDataset
 
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data import from_hf, from_torch
-from fedlearn.words.errors import DataNotFound, UsageError
 
 RNG = np.random.default_rng(3)
 PIXELS = RNG.integers(0, 256, (10, 6, 5, 3), np.uint8)

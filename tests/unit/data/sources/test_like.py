@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data import Examples, from_arrays, from_table, from_torch
 from fedlearn.data.base import TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.sources.like import examples_like, held_out_like
-from fedlearn.words.errors import UsageError
 
 GREY = from_arrays(np.zeros((10, 6, 4), np.uint8), np.arange(10) % 2).spec
 COLOUR = from_arrays(np.zeros((10, 6, 4, 3), np.uint8), np.arange(10) % 2).spec

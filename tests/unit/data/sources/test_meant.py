@@ -12,9 +12,9 @@ import torch
 from PIL import Image
 from torch.utils.data import TensorDataset
 
+from fedlearn.core.errors import UsageError
 from fedlearn.data import from_any, from_arrays, from_folder, from_frame, from_hf, from_table, from_torch
-from fedlearn.models.inputs import inputs_of
-from fedlearn.words.errors import UsageError
+from fedlearn.models.torch.inputs import inputs_of
 
 RNG = np.random.default_rng(6)
 Y = np.arange(20) % 2

@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data import load_dataset
-from fedlearn.words.errors import DataNotFound, UsageError
 
 RNG = np.random.default_rng(3)
 

@@ -8,10 +8,10 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fedlearn.config.tables.data import DataSettings
+from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays, from_hf, from_torch, load_dataset
 from fedlearn.data.base import Examples
 from fedlearn.data.partitioning import partition_table
-from fedlearn.words.errors import UsageError
 
 X = np.arange(80, dtype=np.float32).reshape(20, 4)
 CLASSES = np.arange(20) % 3

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data import from_windows, load_dataset
 from fedlearn.data.private import DataSource, Protected
-from fedlearn.plugging.objects import reference_to
-from fedlearn.words.errors import SettingError, UsageError
+from fedlearn.plugins.objects import reference_to
 
 HOURS = pd.date_range("2026-03-01", periods=50, freq="h")
 FRAME = pd.DataFrame(

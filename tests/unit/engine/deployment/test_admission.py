@@ -16,10 +16,10 @@ from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes, sign_message
 from starlette.exceptions import HTTPException
 
+from fedlearn.core.clock import ManualClock
 from fedlearn.engine.deployment import admission
 from fedlearn.engine.deployment.admission import MIB, Admission
 from fedlearn.flower import superlink
-from fedlearn.words.clock import ManualClock
 
 PRIVATE, PUBLIC = generate_key_pairs()
 STRANGER, _ = generate_key_pairs()

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment.claims import claim
-from fedlearn.words.errors import UsageError
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from flwr.common.config import parse_config_args
 
 from fedlearn.config.policy import Policy
+from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import client
 from fedlearn.engine.deployment.claims import Claim
 from fedlearn.engine.deployment.client import privacy_config
 from fedlearn.engine.deployment.keys import make_keys
-from fedlearn.words.errors import UsageError
 from tests.commands import client_options
 
 

@@ -12,6 +12,7 @@ from flwr.app import Context, Message, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.config import to_flower
+from fedlearn.core.cohort import Instruction
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.deployment import task
 from fedlearn.engine.deployment.task import start_task
@@ -20,7 +21,6 @@ from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
-from fedlearn.words.cohort import Instruction
 
 NODE, PARTITION = 7, 1
 REAL_PIPE = os.pipe

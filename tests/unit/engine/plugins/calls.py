@@ -5,7 +5,7 @@ import signal
 import time
 from pathlib import Path
 
-from fedlearn.words.errors import SettingError
+from fedlearn.core.errors import SettingError
 
 
 def total(settings, state, plus):

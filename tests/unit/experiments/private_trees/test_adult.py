@@ -6,7 +6,7 @@ import pytest
 
 from experiments.private_trees.adult import PRINTED, SHAPE, estimator, losses, ours_of, runs, table_of
 from experiments.private_trees.adult import Data as AdultData
-from fedlearn.private_trees.as_printed import PrintedID3, PrintedRandomForest
+from experiments.private_trees.as_printed import PrintedID3, PrintedRandomForest
 from tests.unit.private_trees.classes.private_classifiers import SIZES, examples
 
 RUNS = list(runs(quick=True, repeats=1))

@@ -10,12 +10,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
 from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.private_trees.domain import NotPrivateWarning
 from fedlearn.private_trees.nodes import level_of_nodes
-from fedlearn.words.errors import BudgetExceeded
 from tests.oracles import categorical_trees as oracle
 from tests.oracles.private_estimators import WEIGHTS
 from tests.unit.private_trees.classes.private_classifiers import MAKERS, SIZES, examples, made

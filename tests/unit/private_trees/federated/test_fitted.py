@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedlearn.core.errors import Refused, UsageError
 from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.private_trees import DPRegressionTree, NodeTable
 from fedlearn.private_trees.drawing import importances
@@ -14,7 +15,6 @@ from fedlearn.private_trees.federated.models.forest_classification import dp_cla
 from fedlearn.private_trees.federated.models.forest_regression import dp_forest
 from fedlearn.private_trees.federated.models.relay import dp_relay
 from fedlearn.private_trees.nodes import union
-from fedlearn.words.errors import Refused, UsageError
 
 PRICES = TableSchema("price", {"area": (0, 250)}, {"town": ("a", "b", "c")}, target_bounds=(0, 1000))
 RICH = TableSchema("rich", {"age": (0, 80)}, {"job": ("clerk", "farmer")}, classes=("no", "yes"))

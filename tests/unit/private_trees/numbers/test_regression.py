@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
 from fedlearn.private_trees import (
     DPEnsembleTree,
@@ -25,7 +26,6 @@ from fedlearn.private_trees.numbers.randomness import part_sources
 from fedlearn.private_trees.numbers.training_set import TrainingSet
 from fedlearn.private_trees.numbers.trees import grow_trees, target_of_values
 from fedlearn.private_trees.predicting import predict
-from fedlearn.words.errors import BudgetExceeded
 from tests.oracles.private_estimators import WEIGHTS
 
 BOUNDS = {"bounds": (0.0, 1.0), "target_bounds": (-1.0, 3.0)}

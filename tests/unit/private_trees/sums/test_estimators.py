@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator
 
+from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
 from fedlearn.private_trees import DPBoostingClassifier, DPBoostingRegressor, DPNaiveBayes, NotPrivateWarning
-from fedlearn.words.errors import BudgetExceeded
 from tests.oracles.private_estimators import WEIGHTS
 
 SEEDED = {"noise": "seeded", "random_state": 0}

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.models import load_model
 from fedlearn.private_trees.sums.statistics import BEFORE, UNIT, Columns
-from fedlearn.words.errors import SettingError, UsageError
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset, examples
 from tests.oracles.sums import config_of
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.words.errors import SettingError
-from fedlearn.words.state import Entries, Sends, layout_of
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import Entries, Sends, layout_of
 from strategies import load_strategy
 from strategies.base import Turn
 from strategies.collected import Collected

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.words.errors import UsageError
-from fedlearn.words.state import Sends
+from fedlearn.core.errors import UsageError
+from fedlearn.core.state import Sends
 from tests.oracles import defences as oracle
 from tests.unit.strategies.robust.test_defences import made, turn_of
 

@@ -1,0 +1,33 @@
+"""What stands between a message and the examples of a node, in one order for all handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from client.owner.error_disclosure import discreet, withheld
+from client.owner.memory_file import memory_at_home
+from client.owner.policy import AS_IF_LOADED, refused
+from client.request import Request
+from client.unsent import use
+
+
+@contextmanager
+def guarded(request: Request) -> Iterator[None]:
+    """Ask the policy of the node's owner, hide the texts of private errors, keep the memory in the node's file.
+
+    The model gets the arrays that the server has sent to this node apart from any state.
+
+    Raises
+    ------
+    Withheld
+        If the policy refuses the message, or the block fails on a node that keeps its examples private.
+    """
+    reason = refused(request)
+    if reason and reason not in AS_IF_LOADED:
+        raise withheld(request, reason)
+    with discreet(request), memory_at_home(request):
+        if reason:
+            raise withheld(request, reason)
+        use(request)
+        yield

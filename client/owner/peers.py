@@ -1,0 +1,62 @@
+"""The nodes that a node sums with: whom its owner lists, and the key by which the others know it.
+
+``fedlearn client --peers FILE`` puts both into the node's config, which no server can set. Without it a node signs with
+a key of each attempt, which the server relays: that protects against a server that relays keys as they are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from client.request import Request
+from fedlearn.core.errors import UsageError
+from fedlearn.secure import keys, level, policy
+
+PEERS, KEY, LEAST, COLLUDING = "peers", "node-key", "least-peers", "colluding-peers"  # names in the config of a node
+
+
+def lists_peers(request: Request) -> bool:
+    """Return whether the owner of the node lists the nodes with which it sums: it then takes part in nothing else."""
+    return PEERS in request.context.node_config
+
+
+def colluders_of(request: Request) -> int:
+    """Return how many colluders a secure sum must stand, as the owner of the node says: none unless it says more."""
+    return int(request.context.node_config.get(COLLUDING, 0))
+
+
+def key_of(request: Request) -> keys.NodeKey | None:
+    """Return the key with which the node signs in all runs; None where its owner lists no peers."""
+    config = request.context.node_config
+    return keys.NodeKey(_read(str(config[KEY]))) if PEERS in config else None
+
+
+def first_keys_of(request: Request) -> dict[bytes, bytes]:
+    """Return the key of each listed peer with the first key of its owner, which is another one where keys rotate."""
+    config = request.context.node_config
+    return keys.first_keys_in(_read(str(config[PEERS]))) if PEERS in config else {}
+
+
+def demands_of(request: Request) -> policy.Demands:
+    """Return what the node demands of a roster: a real node goes by no setting of the server's."""
+    secure, config = request.config.secure, request.context.node_config
+    fewest = max(secure.group_size, level.FEWEST)
+    shares = request.config.fewest_reports if request.config.privacy.trust == "distributed" else 0
+    if not request.is_real:
+        return policy.Demands(fewest=fewest, summed=shares, colluders=secure.colluders, security=secure.security)
+    if PEERS not in config:
+        return policy.Demands(fewest=fewest, summed=shares)
+    try:
+        peers = keys.node_keys_in(_read(str(config[PEERS])))
+    except ValueError as error:
+        raise UsageError(f"--peers {config[PEERS]}: {error}") from None
+    colluders = colluders_of(request)
+    fewest = max(int(config.get(LEAST, level.FEWEST)), fewest, colluders + 2)  # at least two honest nodes
+    return policy.Demands(peers=peers, fewest=fewest, summed=max(fewest, shares), colluders=colluders)
+
+
+def _read(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"--peers: {file}: {error.strerror}") from None

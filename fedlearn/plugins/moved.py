@@ -1,0 +1,179 @@
+"""Modules that have moved load by their former names: in a user's import, in the settings of a stored run, in a pickle.
+
+Both names are one module. The first import by a former name warns, once for each line of `MOVED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+from warnings import warn
+
+from fedlearn.plugins.own_packages import BELOW, NAMES, claimed, exists, is_taken
+
+MOVED: dict[str, str] = {
+    "fedlearn.words": "fedlearn.core",
+    "fedlearn.plugging": "fedlearn.plugins",
+    "fedlearn.folding": "fedlearn.aggregation",
+    "fedlearn.models.singly": "fedlearn.models.per_example",
+    "fedlearn.models.torch_model": "fedlearn.models.torch.torch_model",
+    "fedlearn.models.module_state": "fedlearn.models.torch.module_state",
+    "fedlearn.models.parts": "fedlearn.models.torch.parts",
+    "fedlearn.models.inputs": "fedlearn.models.torch.inputs",
+    "fedlearn.models.making": "fedlearn.models.torch.making",
+    "fedlearn.models.wrapping": "fedlearn.models.torch.wrapping",
+    "fedlearn.models.hooks": "fedlearn.models.torch.hooks",
+    "fedlearn.models.precision": "fedlearn.models.torch.precision",
+    "fedlearn.models.device": "fedlearn.models.torch.device",
+    "fedlearn.models.process": "fedlearn.models.torch.process",
+    "fedlearn.models.evaluating": "fedlearn.models.torch.evaluating",
+    "fedlearn.models.measuring": "fedlearn.models.torch.measuring",
+    "fedlearn.models.trying": "fedlearn.models.torch.trying",
+    "fedlearn.models.notes": "fedlearn.models.torch.notes",
+    "fedlearn.models.initial": "fedlearn.models.torch.initial",
+    "fedlearn.models.buffers": "fedlearn.models.torch.buffers",
+    "fedlearn.models.gradients": "fedlearn.models.torch.gradients",
+    "fedlearn.models.beside": "fedlearn.models.torch.hidden_state",
+    "fedlearn.models.contents": "fedlearn.models.torch.containers",
+    "fedlearn.privacy.audit": "fedlearn.auditing",
+    "client.audits": "fedlearn.auditing.nodes",
+    "server.audits": "fedlearn.auditing.nodes.server_mistakes",
+    "client.learners.audits": "fedlearn.auditing.records",
+    "fedlearn.private_trees.classes.audits": "fedlearn.auditing.trees.classes_audits",
+    "fedlearn.private_trees.classes.replays": "fedlearn.auditing.trees.classes_replays",
+    "fedlearn.private_trees.numbers.audits": "fedlearn.auditing.trees.numbers_audits",
+    "fedlearn.private_trees.numbers.replays": "fedlearn.auditing.trees.numbers_replays",
+    "fedlearn.private_trees.sums.audits": "fedlearn.auditing.trees.sums_audits",
+    "fedlearn.private_trees.sums.replays": "fedlearn.auditing.trees.sums_replays",
+    "fedlearn.private_trees.federated.replays": "fedlearn.auditing.federated_trees.replays",
+    "fedlearn.private_trees.federated.file_replays": "fedlearn.auditing.federated_trees.file_replays",
+    "fedlearn.private_trees.searching_replays": "fedlearn.auditing.trees.searching_replays",
+    "fedlearn.private_trees.as_printed": "experiments.private_trees.as_printed",
+    "client.peers": "client.owner.peers",
+    "client.sets": "client.owner.signed_sets",
+    "client.policy": "client.owner.policy",
+    "client.guards": "client.owner.guards",
+    "client.memory_file": "client.owner.memory_file",
+    "client.participation": "client.owner.participation",
+    "client.discretion": "client.owner.error_disclosure",
+    "client.visit": "client.request",
+    "client.guests": "client.mods",
+    "client.counted": "client.acknowledged_sums",
+    "client.fits": "client.isolated_fits",
+    "client.node": "client.examples",
+    "client.learners.draws": "client.learners.poisson_batches",
+    "server.stopping": "server.early_stopping",
+    "server.draws": "server.strategy_rng",
+    "server.grids": "server.exchange.grids",
+    "server.traffic": "server.exchange.traffic",
+    "server.notices": "server.exchange.notices",
+    "server.late": "server.exchange.late_reports",
+    "server.limits": "server.gate.limits",
+    "server.norms": "server.gate.norms",
+    "server.planned": "server.planning.plan",
+    "server.fitting": "server.planning.compatibility",
+    "server.summary": "server.results.summary",
+    "server.printing_log": "server.results.printing_log",
+    "server.in_flight": "server.schedules.asynchronous.in_flight",
+    "server.buffer": "server.schedules.asynchronous.buffer",
+    "server.staleness": "server.schedules.asynchronous.staleness",
+    "server.schedules.buffered": "server.schedules.asynchronous.buffered",
+    "server.schedules.immediate": "server.schedules.asynchronous.immediate",
+    "server.schedules.refusals": "server.schedules.asynchronous.refusals",
+    "server.schedules.gates": "server.schedules.asynchronous.gates",
+    "fedlearn.privacy.own_noise": "fedlearn.privacy.local_dp",
+    "fedlearn.privacy.studies": "fedlearn.privacy.population",
+    "fedlearn.privacy.shares": "fedlearn.privacy.honest_count",
+    "fedlearn.runs.dealt": "fedlearn.runs.label_counts",
+    "fedlearn.runs.remains": "fedlearn.runs.stale_files",
+    "fedlearn.api.counts": "fedlearn.api.label_frame",
+    "fedlearn.api.drawn": "fedlearn.api.notebook_html",
+    "fedlearn.api.guest": "fedlearn.api.isolated_call",
+    "fedlearn.data.sources.brought": "fedlearn.data.sources.from_any",
+    "fedlearn.data.sources.chosen": "fedlearn.data.sources.column_guessing",
+    "fedlearn.data.aside": "fedlearn.data.staging",
+    "fedlearn.sweeps.lanes": "fedlearn.sweeps.parallel",
+    "fedlearn.sweeps.foretold": "fedlearn.sweeps.estimate",
+    "fedlearn.engine.later": "fedlearn.engine.lazy_imports",
+    "fedlearn.engine.embedded.hanging": "fedlearn.engine.embedded.stuck_nodes",
+    "fedlearn.commands.once": "fedlearn.commands.run_once",
+    "fedlearn.commands.unread": "fedlearn.commands.unused_settings",
+}
+"""Former name of a module, or of a package with all that is in it -> its name today."""
+
+ROOTS = ("fedlearn", *NAMES)
+_told: set[str] = set()
+
+
+def name_today(name: str) -> str:
+    """Return the name of a module today; empty if it has not moved.
+
+    >>> name_today("fedlearn.plugins.moved")
+    ''
+    """
+    line = _line_of(name)
+    return MOVED[line] + _own(name).removeprefix(line) if line else ""
+
+
+def _line_of(name: str) -> str:
+    """Return the longest name in `MOVED` that is the module's or that of a package around it; empty without one."""
+    line = _own(name)
+    while line and line not in MOVED:
+        line = line.rpartition(".")[0]
+    return line
+
+
+def _own(name: str) -> str:
+    """Return the first name of a module: client.app of fedlearn.client.app."""
+    own = name.removeprefix(BELOW)
+    return own if own.partition(".")[0] in NAMES else name
+
+
+def names_of(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that has the former name of a module which is now in the package."""
+
+    def find(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(import_module(module), name)
+        _tell(module.rpartition(".")[0], module)
+        return found
+
+    return find
+
+
+def _tell(former: str, today: str) -> None:
+    if former not in _told:
+        _told.add(former)
+        warn(f"{former} is now {today}; plugins import from fedlearn.extend", DeprecationWarning, stacklevel=3)
+
+
+class _Moved:
+    """Finds modules by their former names: the modules of today, by a second name."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        today = name_today(name) if name.partition(".")[0] in ROOTS else ""
+        if not today or is_taken(_own(name)):
+            return None
+        with claimed(), suppress(ModuleNotFoundError):  # of a package that is not installed, as experiments
+            return ModuleSpec(name, self) if exists(today) else None  # type: ignore[arg-type]
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        with claimed():
+            module = import_module(name_today(spec.name))
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        former, module.__spec__ = module.__spec__.name, module.__spec__.loader_state
+        line = _line_of(former)
+        _tell(line, MOVED[line])
+
+
+MOVED_MODULES = _Moved()

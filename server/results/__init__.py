@@ -1,0 +1,1 @@
+"""What a run leaves behind: its summary, and the lines that it prints."""

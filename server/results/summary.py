@@ -1,0 +1,257 @@
+"""summary.json: the results of a run in one small file; classes.json and statistics.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from fedlearn import wire
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.config.baselines import NONE
+from fedlearn.core.metric import NODE_ROWS, PRIVATE_ROWS, TEST_ROWS, VALIDATION_ROWS, VIRTUAL_SECONDS
+from fedlearn.core.metrics import COUNTS_IN
+from fedlearn.core.state import Layout, State
+from fedlearn.data.base import DataSpec
+from fedlearn.models import model_spec
+from fedlearn.models.loaded import statistics_of
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import LR_SCHEDULES
+from fedlearn.runs.classes import ClassResults, write_classes
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.history import History
+from fedlearn.runs.names import EVENTS
+from fedlearn.runs.participation import is_secret, without_participation
+from fedlearn.runs.statistics import write_statistics
+from fedlearn.runs.usage import memory_bytes
+from server.attackers import attack_results
+from server.run import ServerRun
+from server.secure import summed_in
+from server.spending import assumed, neighbors_of, noise_of_nodes, notices_of, promised, spent_by_partition, trust_of
+
+SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
+SEEDED_NODES = "seeded noise: reproducible, protects nobody"
+SECURE_MODS = "what client.mods draw no seed gives: not reproducible"
+
+
+def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str) -> None:
+    """Write what came of the run, however it ended; all numbers but what was spent are of committed rounds."""
+    config, history = run.config, run.store.history
+    bytes_up = sum(record.bytes_up for record in history.rounds)
+    bytes_down = sum(record.bytes_down for record in history.rounds)
+    uploads = sum(record.uploads for record in history.rounds)
+    written: dict[str, object] = {
+        "status": status,
+        "reason": reason,
+        "dataset": config.data.dataset,
+        "dataset_notice": config.data.notice,
+        "model": config.model.name,
+        **({"initial": config.model.initial_sha256} if config.model.initial else {}),
+        **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
+        **attack_results(config),
+        **_scores(history),
+        **run.tested,
+        **_chosen_on(run),
+        **_on_nodes(history),
+        **_privacy(run),
+        **_spent_by_strategy(run),
+        **_of_nodes(run),
+        **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
+        **({"notices": list(run.notes)} if run.notes else {}),
+        **_secure(run),
+        **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
+        "metrics": history.metrics.to_plain(),
+        "rounds": len(history.rounds),
+        **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),
+        **({"paused": True} if run.is_paused else {}),
+        "clients": config.clients,
+        "bytes_up": bytes_up,
+        "bytes_down": bytes_down,
+        "bytes_protocol": sum(record.bytes_protocol for record in history.rounds),
+        "compression_ratio": _ratio(run, uploads, bytes_up),
+        "bytes_total": bytes_up + bytes_down,
+        **_bits(run, bytes_up, bytes_down, uploads),
+        "seconds": round(run.seconds, 3),
+        **_virtual(run),
+        "cpu_seconds": None if (cpu := run.processor.seconds()) is None else round(cpu, 3),
+        "memory_bytes": memory_bytes(),
+        "seed": config.seed,
+        "model_sha256": run.store.model_sha256,
+    }
+    folder.write_summary(without_participation(written) if is_secret(to_flower(config)) else written)
+
+
+def write_confusions(run: ServerRun, spec: DataSpec) -> None:
+    """Store what the evaluations of the final and the best state have counted, if the model tells classes apart.
+
+    Nothing is evaluated again. So a run that was resumed after its best round has none of that; one of which nothing
+    was evaluated since, as there was no round left, keeps what it had stored.
+    """
+    history = run.store.history
+    final = run.confusions.of(history.evaluated.round_number) if history.evaluated else None
+    if final is None:
+        return
+    best = run.confusions.of(history.best.round_number) if history.best else None
+    count = len(final.confusion)
+    named = len(spec.class_names) == count
+    names = list(spec.class_names) if named else [str(number) for number in range(count)]
+    write_classes(run.store.folder, ClassResults(names, final, best))
+
+
+def write_counted(run: ServerRun) -> None:
+    """Store the statistics that the final state of a model tells that counts records."""
+    if run.store.history.rounds:
+        (plain,) = run.exchange.compute(statistics_of, run.state, [()])
+        write_statistics(run.store.folder, plain)
+
+
+def _virtual(run: ServerRun) -> dict[str, object]:
+    """Return the devices of the run and the time that it took them; empty in real time."""
+    timed = run.exchange.timed
+    return {} if timed is None else {VIRTUAL_SECONDS.name: run.clock.now(), "devices": dict(timed.described())}
+
+
+def _scores(history: History) -> dict[str, object]:
+    """Return the latest evaluation, the one that counts first, and the best."""
+    metrics, evaluated, best = history.metrics, history.evaluated, history.best
+    names = [metric.name for metric in metrics.by_interest if metric in metrics.evaluated]
+    latest: dict[str, object] = {name: evaluated.measured.get(name) if evaluated else None for name in names}
+    if not metrics.best_by:
+        return latest
+    return {
+        **latest,
+        f"best_{metrics.best_by}": best.measured[metrics.best_by] if best else None,
+        "best_round": best.round_number if best else None,
+    }
+
+
+def _chosen_on(run: ServerRun) -> dict[str, object]:
+    """Return which rows have chosen the best round, and an early stop; empty where no round is best."""
+    if not run.store.metrics.best_by or run.config.evaluation.where == "none":
+        return {}
+    if run.config.evaluation.where == "nodes":
+        return {"chosen_on": NODE_ROWS}
+    if (run.is_private or run.config.protects_nodes) and not run.test_is_public:
+        return {"chosen_on": PRIVATE_ROWS}
+    return {"chosen_on": VALIDATION_ROWS if run.config.data.validates else TEST_ROWS}
+
+
+def _on_nodes(history: History) -> dict[str, object]:
+    """Return the scores of the latest round in which nodes have measured the state on examples of their own."""
+    names = [metric.name for metric in history.metrics.reported if metric.is_result]
+    rows: Iterator[dict[str, object]] = (
+        {name: record.measured.get(name) for name in names} for record in reversed(history.rounds)
+    )
+    return next((row for row in rows if any(value is not None for value in row.values())), {})
+
+
+def _privacy(run: ServerRun) -> dict[str, object]:
+    """Return the privacy loss of a record, if nodes count it: by all reports, also of abandoned attempts."""
+    loss, rounds = run.model_metrics.privacy_loss, run.store.history.rounds
+    if loss is None:
+        return {}
+    run.events.flush()
+    most = promised(run.config)
+    spent = spent_by_partition(run.store.folder / EVENTS, loss.name, most=most.epsilon)
+    committed = rounds[-1].measured.get(loss.name) if rounds else None
+    return {
+        loss.name: max((each for each in (*spent.values(), committed) if each is not None), default=None),
+        "nodes_spent": len(spent),
+        "neighboring": neighbors_of(most),
+        "unit": most.unit.value,
+        "trust": trust_of(run.config),
+        **assumed(run.config),
+        "noise": "secure" if most.is_secure else "seeded",
+        "noise_notice": "",
+    }
+
+
+def _secure(run: ServerRun) -> dict[str, object]:
+    """Return what came of masked sums; empty without."""
+    if run.config.secure.sums != "masked":
+        return {}
+    run.events.flush()
+    return {"secure": summed_in(run.store.folder / EVENTS)}
+
+
+def _spent_by_strategy(run: ServerRun) -> dict[str, object]:
+    """Return the privacy losses that the strategy has measured, up to the last round; each with what it counts in."""
+    rounds = run.store.history.rounds
+    found: dict[str, object] = {}
+    for metric in run.strategy.metrics:
+        if metric.is_privacy_loss:
+            spent = rounds[-1].measured.get(metric.name) if rounds else None
+            found |= {metric.name: spent, f"{metric.name}{COUNTS_IN}": metric.note}
+    return found
+
+
+def _of_nodes(run: ServerRun) -> dict[str, object]:
+    """Return what a run that protects nodes has promised and spent; nothing of any other."""
+    if run.config.nodes_add_noise:
+        return noise_of_nodes(run.config)
+    if run.protection is None:
+        return {}
+    return run.protection.summary(len(run.store.history.rounds), is_seeded=run.draws.are_seeded)
+
+
+def learning_rate(config: RunConfig) -> str:
+    """Return the learning rate, with how it changes from round to round; empty of models that take no steps.
+
+    >>> learning_rate(RunConfig())
+    '0.05, falling (lr_schedule = inverse, lr_decay = 0.1)'
+    """
+    training, total = config.training, config.rounds.total
+    if not model_spec(config.model.name).trains_in_steps:
+        return ""
+    if training.lr_schedule == "constant" or (training.lr_schedule == "inverse" and not training.lr_decay):
+        return f"{training.lr:g}"
+    way = ""
+    with suppress(Exception):  # a schedule of the user's own may be known to nodes alone
+        schedule = load_reference(LR_SCHEDULES.get(training.lr_schedule, training.lr_schedule))
+        first, last = (schedule(training, number, total) for number in (1, total))
+        way = "falling " if last < first else "rising " if last > first else ""
+    decay = f", lr_decay = {training.lr_decay:g}" if training.lr_schedule == "inverse" else ""
+    return f"{training.lr:g}, {way}(lr_schedule = {training.lr_schedule}{decay})"
+
+
+def noise_notice(run: ServerRun) -> str:
+    """Return the notices of every result: on a private model, its noise and rows, and on the strategy's draws."""
+    of_model = notices_of(run.config, test_is_public=run.test_is_public) if run.is_private else []
+    of_nodes = SEEDED_NODES if run.protection and run.draws.are_seeded else ""
+    of_mods = SEEDED_MODS if run.config.privacy.noise == "seeded" else SECURE_MODS
+    notices = (*of_model, of_nodes, of_mods if run.config.client.mods else "", run.draws.notice)
+    return "; ".join(notice for notice in notices if notice)
+
+
+def _ratio(run: ServerRun, uploads: int, bytes_up: int) -> float | None:
+    """Return the compression ratio; None where nothing came, or where a plain report has no size: the state grows."""
+    if not bytes_up or not run.kind.is_averaged:
+        return None
+    return plain_bytes(run) * uploads / bytes_up
+
+
+def parameters(run: ServerRun) -> int:
+    """Return how many parameters the state has, as entries of its arrays; 0 of a state that grows."""
+    return sum(array.size for array in run.state.values()) if run.kind.is_averaged else 0
+
+
+def _bits(run: ServerRun, bytes_up: int, bytes_down: int, uploads: int) -> dict[str, object]:
+    """Return the bits for each parameter of a report, and of what a node is sent in a round; empty of other states."""
+    count, members = parameters(run), sum(record.cohort for record in run.store.history.rounds)
+    if not count:
+        return {}
+    up, down = (
+        (8 * sent / (times * count) if times else None) for sent, times in ((bytes_up, uploads), (bytes_down, members))
+    )
+    return {"parameters": count, "bits_up": up, "bits_down": down}
+
+
+def plain_bytes(run: ServerRun) -> int:
+    """Return the size of one report that sends everything: what the compression ratio is measured against."""
+    parcels = {name: _zeros(plan.layout) for name, plan in run.answers.items()}
+    return wire.bytes_of(wire.plain_report(run.state, parcels, metrics=run.reported_by_nodes))
+
+
+def _zeros(layout: Layout) -> State:
+    return {name: np.zeros(spec.shape, spec.dtype) for name, spec in layout.items()}
