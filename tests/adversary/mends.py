@@ -430,7 +430,7 @@ MENDS = (
     ),
     Mend(
         "N2", "fedlearn/config/fields.py",
-        "if isinstance(value, bool) and cls.model_fields", "if value is None and cls.model_fields",
+        "if isinstance(value, bool) and bool not in", "if value is None and bool not in",
         "unit/config/test_load.py::test_true_is_no_number",
     ),
     Mend(
