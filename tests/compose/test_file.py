@@ -120,8 +120,8 @@ def test_without_the_owners_variables_the_clients_have_no_ledger(monkeypatch):
 
 def test_every_flag_of_the_owner_has_a_variable():
     flags = typer.main.get_command(app).commands["client"].params
-    named = {flag.envvar for flag in flags if flag.envvar} - {"FEDLEARN_PARTITION"}
-    owners = {flag.name for flag in flags if flag.rich_help_panel == OWNER}
+    named = {flag.envvar for flag in flags if getattr(flag, "envvar", None)} - {"FEDLEARN_PARTITION"}
+    owners = {flag.name for flag in flags if getattr(flag, "rich_help_panel", "") == OWNER}
     assert named >= {f"FEDLEARN_{name.upper()}" for name in owners} and set(Policy.model_fields) < owners
     assert named <= read_project(FILE, {})["client"].environment.keys()
     head = FILE.read_text().partition("\nname:")[0]

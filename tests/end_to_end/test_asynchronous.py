@@ -90,7 +90,7 @@ def test_how_often_a_run_is_stored_alters_nothing(execute, undisturbed):
     assert table(run) == table(undisturbed(PHONES))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("variant", "changed"), [("immediate", {}), ("buffered", SELDOM)], ids=[*reversed(VARIANTS)])
 def test_a_run_that_is_killed_comes_to_the_same_bytes(command, undisturbed, variant, changed):
     settings = VARIANTS[variant]

@@ -17,7 +17,7 @@ from fedlearn.cli import main
 from fedlearn.commands.audited_nodes import WAYS, NodesAudit, loss_of, loss_with, mistakes
 from server.selectors.poisson import Poisson
 
-QUICK, SLOW = ("central", "secure"), ("sampled",)  # the others are long
+QUICK = ("central", "secure")  # the others are long
 QUICK_MISTAKES = (
     "a round forgotten", "clip forgotten for one parameter", "half of a share", "the last noise taken away",
     "no noise where nothing was sent", "no noise where nobody came", "the sum in a further file",
@@ -26,11 +26,11 @@ QUICK_MISTAKES = (
 )  # fmt: skip
 
 
-def marks(name, quick, slow=()):
-    return () if name in quick else pytest.mark.slow if name in slow else pytest.mark.long
+def marks(name, quick):
+    return () if name in quick else pytest.mark.long
 
 
-@pytest.mark.parametrize("way", [pytest.param(each, marks=marks(each, QUICK, SLOW)) for each in WAYS])
+@pytest.mark.parametrize("way", [pytest.param(each, marks=marks(each, QUICK)) for each in WAYS])
 def test_whatever_a_node_sends_it_loses_the_claim_at_most(way):
     loss = loss_of(way)
     assert not loss.why and loss.share <= 1 + 1e-6

@@ -141,7 +141,7 @@ def test_a_strategy_that_raises_is_one_line_that_names_the_place(fedlearn, tmp_p
     assert "line 17, in next_state" in (tmp_path / "run" / "tracebacks.txt").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_of_flags_goes_on_and_reports(fedlearn, tmp_path):
     sweep = ["sweep", *TINY, "--compression", "drop", "--vary", "compression.keep_ratio=1,0.5", "--seeds", "1,2"]
     said = fedlearn(*sweep, COLUMNS="80").stdout

@@ -58,7 +58,7 @@ def pages_of(process):
     return [child for child in children if "fedlearn.report.dashboard" in child.cmdline()]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_round_1_is_shown_while_round_2_goes_on(browser, start, tmp_path):
     process, url = simulate(start, tmp_path / "run", FAULTY, FAULTS="hang:3:2")
     (page_process,) = pages_of(process)
@@ -79,7 +79,7 @@ def test_round_1_is_shown_while_round_2_goes_on(browser, start, tmp_path):
     assert not page_process.is_running()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_finished_state_stays_on_an_open_page(browser, start, tmp_path):
     process, url = simulate(start, tmp_path / "run", {"engine.name": "inline"})
     visit = Visit(browser, url)

@@ -31,7 +31,7 @@ def test_stopped_run_is_a_run_of_as_many_rounds_and_a_finished_one(execute, undi
     assert "stopped_early" not in run.summary
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", ["synchronous", "buffered"])
 def test_killed_run_stops_after_the_same_round_with_the_same_bytes(command, undisturbed, schedule):
     options = {"rounds.schedule_options.buffer_size": 3} if schedule == "buffered" else {}

@@ -45,6 +45,7 @@ def test_a_node_that_raises_fails_with_its_reason(execute, faults):
     assert runs[0].sha == runs[1].sha
 
 
+@pytest.mark.long
 def test_a_round_whose_nodes_all_kill_their_workers_is_abandoned(execute, faults):
     faults(" ".join(f"exit:{partition}:1" for partition in range(1, 8)))  # as node 0 the learner is tried before
     begin = time.monotonic()
@@ -63,6 +64,7 @@ def test_a_learner_that_ends_its_process_before_round_1_is_one_line(execute, fau
         execute(FAULTY)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "partitions",
     [

@@ -25,7 +25,7 @@ def said(output: str) -> tuple[str, str]:
     return result, sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_same_seed_gives_the_same_bytes_with_any_number_of_workers(tmp_path):
     runs = [ran(APP, "--clients", 6, "--seed", 5, "--workers", workers, cwd=tmp_path) for workers in (1, 2)]
     assert [run.returncode for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr

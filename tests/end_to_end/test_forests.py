@@ -37,7 +37,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["union", "relay"]))
+@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["relay"], long=["union"]))
 def test_every_engine_makes_the_same_forest(execute, undisturbed, settings):
     reference = undisturbed(settings)
     for workers in (1, 2):
@@ -143,6 +143,7 @@ def test_a_resumed_run_cannot_raise_its_budget(execute):
         execute({**UNION, "rounds.total": 2, "privacy.epsilon": 2.0}, out=run.folder)
 
 
+@pytest.mark.long
 def test_killed_between_turns_it_resumes_to_the_same_bytes(command, execute, undisturbed):
     killed = command({**RELAY, "engine.name": "inline"})
     killed.wait_for_round(3)

@@ -53,7 +53,7 @@ def test_a_run_resumes_on_another_engine_and_with_other_workers(in_the_middle, e
     assert execute(FAULTY, engine="inline", out=killed.run.folder).sha == undisturbed(FAULTY).sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_nodes_owe_survives_a_kill(in_the_middle, execute, undisturbed):
     owing = {**FAULTY, "compression.codec": "residual,top-k:0.05,quantize:4", "compression.send": "update"}
     killed = in_the_middle(owing, "hang:3:3")
@@ -78,7 +78,7 @@ def test_a_run_killed_at_random_moments_again_and_again_ends_with_the_same_bytes
     assert resumed(killed.run).sha == undisturbed(settings).sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_before_anything_is_stored_it_starts_anew_in_the_same_folder(command, undisturbed):
     killed = command()
     wait_until((killed.run.folder / "settings.toml").exists, "the settings", every=0.001)

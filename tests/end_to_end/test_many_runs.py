@@ -90,7 +90,7 @@ say(go(1, workers=1))
     assert after == alone
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_one_after_another_need_no_more_files(tmp_path):
     few = (FEW_FILES, FEW_FILES)
     (files,), _ = script(

@@ -41,7 +41,7 @@ def test_images_of_28_pixels_and_62_classes_make_the_same_model_on_every_engine(
     assert run.sha == first.setdefault(model, run.sha)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_own_data_and_model_survive_a_kill(execute, command):
     whole = execute(OWN, engine="inline")
     started = command(OWN)

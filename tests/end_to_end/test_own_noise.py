@@ -35,6 +35,7 @@ SKELLAM = {**SHARED, "privacy.shares": "skellam", "secure.bits": 14}
 BOTH = pytest.mark.parametrize("settings", [LOCAL, SHARED], ids=["local", "distributed"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [SHARED, *(pytest.param(each, marks=pytest.mark.long) for each in (LOCAL, SKELLAM))],

@@ -49,6 +49,7 @@ def test_a_round_without_any_node_is_committed_and_paid(execute):
     assert "Poisson sampling of nodes, rate 0.16" in run.summary["protects"]
 
 
+@pytest.mark.long
 def test_a_draw_whose_nodes_all_fail_alike_counts_as_any_other(execute, monkeypatch):
     """Drawn anew until node 0 is among them, it would take part in every round."""
     monkeypatch.setenv("FAULTS", " ".join(f"raise:{node}:*" for node in range(1, 6)))
@@ -58,6 +59,7 @@ def test_a_draw_whose_nodes_all_fail_alike_counts_as_any_other(execute, monkeypa
     assert {event["reported"] for event in run.events_of("committed")} == {0, 1}
 
 
+@pytest.mark.long
 def test_a_draw_of_which_every_node_fails_is_a_round_without_any_node(execute, monkeypatch):
     """Were nodes drawn anew, those that fail alike would have one that does not in every round."""
 

@@ -15,6 +15,7 @@ RECORDS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_every_engine_makes_the_same_model_and_every_epsilon_says_what_it_means(execute, undisturbed):
     reference = undisturbed(RECORDS)
     for workers in (1, 2):
@@ -31,6 +32,7 @@ def test_every_engine_makes_the_same_model_and_every_epsilon_says_what_it_means(
     assert "delta 1e-06; Poisson sampling of records" in note and "add or remove one record" in note
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(command, undisturbed):
     started = command(RECORDS)
     started.wait_for_round(1)

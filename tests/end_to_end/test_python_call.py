@@ -121,7 +121,7 @@ def test_script_without_a_guard_makes_the_same_bytes(by_the_command, tmp_path, f
     assert Run(tmp_path / "run").sha == by_the_command.sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ctrl_c_ends_with_the_line_that_goes_on_and_so_it_does(by_the_command, tmp_path):
     (tmp_path / "script.py").write_text(script(tmp_path / "run"))
     started = python(["script.py"], cwd=tmp_path, env={"MARK": str(tmp_path / "mark")}, start_new_session=True)

@@ -37,7 +37,7 @@ def test_scores_in_the_history_of_a_run_are_those_of_scikit_learn(execute):
     assert history[["roc_auc_ovr", "f1_macro"]].to_numpy().tolist() == [list(each) for each in measured(run)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scores_do_not_depend_on_workers(execute):
     runs = [execute({**SCORED, "engine.workers": workers}) for workers in (1, 2)]
     assert measured(runs[0]) == measured(runs[1]) == measured(execute(SCORED, engine="inline"))

@@ -34,7 +34,7 @@ def test_a_node_that_raises_in_a_stack_fails_alone(execute, faults):
     assert [e["reported"] for e in run.events_of("committed")] == [7]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_node_that_kills_its_worker_in_a_stack_fails_alone(execute, faults):
     faults("raise:2:1 raise:7:2")
     raised = execute(STACKED, engine="inline")

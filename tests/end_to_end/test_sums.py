@@ -34,7 +34,9 @@ VARIANTS = {
 FULL = {name: settings for name, settings in VARIANTS.items() if not settings["rounds.cohort"]}
 
 
-@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["boosting"], long=["boosting-local", "boosting-classes"]))
+@pytest.mark.parametrize(
+    "settings", some_slow(VARIANTS, ["boosting"], long=["boosting-local", "boosting-classes", "naive-bayes"])
+)
 def test_every_engine_adds_up_the_same(execute, undisturbed, settings):
     reference = undisturbed(settings)
     for workers in (2,) if settings is VARIANTS["boosting"] else (1, 3):
@@ -169,6 +171,7 @@ def test_the_budget_stays_spent_across_a_resume(execute):
     assert (run.committed, run.summary["epsilon"]) == (1, 1.0)
 
 
+@pytest.mark.long
 def test_killed_between_rounds_it_resumes_to_the_same_bytes(command, execute, undisturbed):
     killed = command({**NUMBERS, "engine.name": "inline"})
     killed.wait_for_round(3)

@@ -58,7 +58,7 @@ def test_a_run_that_is_gone_on_with_goes_on_at_its_hour(execute, undisturbed):
     assert run.summary["virtual_seconds"] == undisturbed(PHONES).summary["virtual_seconds"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_killed_goes_on_at_its_hour(command, undisturbed):
     started = command(PHONES)
     log = started.run.folder / "events.jsonl"

@@ -82,6 +82,7 @@ def test_a_power_failure_takes_away_what_was_not_synced(timed):
         assert broken_by(killed) == []
 
 
+@pytest.mark.long
 def test_a_power_failure_after_a_kill_and_a_resume_finds_a_checkpoint_with_its_files():
     undisturbed = drawn(247822).without_kills()
     for operation in range(46, 58):  # while the second checkpoint is written

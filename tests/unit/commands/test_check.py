@@ -66,6 +66,7 @@ def test_an_algorithm_of_the_table_keeps_its_laws(checked):
     assert len(re.findall("scaffold +holds", out)) == 7
 
 
+@pytest.mark.long
 def test_control_variates_with_other_weights_than_states_are_named(checked):
     code, out, _ = checked(f"{__name__}:OtherWeights", "--as", "scaffold")
     assert code == 1

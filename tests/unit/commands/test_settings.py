@@ -59,6 +59,7 @@ def test_what_is_allowed_is_said(said, key, allowed):
     assert allowed in " ".join(said(key).split())
 
 
+@pytest.mark.long
 def test_every_setting_can_be_asked_for(said):
     for name in setting_names():
         assert said(name).startswith(f"{name}\n")
