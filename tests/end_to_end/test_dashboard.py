@@ -93,7 +93,7 @@ def test_the_finished_state_stays_on_an_open_page(browser, start, tmp_path):
     visit.assert_calm()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_page_that_lost_its_server_finds_the_next_one(browser, start, execute):
     run = execute(engine="inline")
     first, url = start("dashboard", run.folder, "--port", "0")

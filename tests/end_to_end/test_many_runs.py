@@ -49,7 +49,7 @@ def script(tmp_path, body, **options):
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_in_threads_have_the_bytes_that_each_has_alone(tmp_path):
     (main, together, alone), complaints = script(
         tmp_path,

@@ -39,6 +39,7 @@ def test_a_longer_change_is_refused_without_a_number(execute, monkeypatch):
         execute({**PRIVATE, "rounds.max_attempts": 1}, engine="inline")
 
 
+@pytest.mark.long
 def test_a_round_without_any_node_is_committed_and_paid(execute):
     run = execute({**POISSON, "clients": 6, "rounds.cohort": 1, "rounds.total": 6}, engine="inline")
     with (run.folder / "metrics.csv").open() as file:

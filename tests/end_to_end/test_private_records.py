@@ -49,6 +49,7 @@ def test_ray_makes_the_same_model(command, undisturbed):
     assert started.run.sha == undisturbed(RECORDS).sha
 
 
+@pytest.mark.long
 def test_more_rounds_than_the_noise_was_made_for_are_not_run(execute):
     short = {**RECORDS, "privacy.participations": 1, "rounds.selection_window": 0.2, "rounds.max_attempts": 1}
     with pytest.raises(RunFailed):

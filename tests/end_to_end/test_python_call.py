@@ -374,7 +374,7 @@ def test_run_that_was_interrupted_goes_on_in_the_same_process_to_the_same_bytes(
         torch.set_num_threads(threads)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_in_a_session_have_the_bytes_that_each_has_alone(tmp_path):
     def run(number, **more):
         given = {**SMALL, "data": "digits", "rounds": 1, "seed": number, "out": str(tmp_path / f"{number}-{len(more)}")}

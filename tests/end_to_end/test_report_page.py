@@ -104,7 +104,7 @@ def ten(runs, tmp_path_factory):
     return sorted(place.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_page_of_ten_runs_of_many_kinds_is_calm(browser, report, ten):
     url = report(*ten)
     for width, scheme in zip(WIDTHS, ("light", "dark"), strict=True):

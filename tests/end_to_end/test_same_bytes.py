@@ -51,7 +51,7 @@ QUICK = (
 )  # each part of a round in one
 
 
-@pytest.mark.parametrize("settings", some_slow(VARIANTS, QUICK))
+@pytest.mark.parametrize("settings", some_slow(VARIANTS, QUICK, long={*VARIANTS} - {*QUICK}))
 def test_every_engine_makes_the_same_model(execute, undisturbed, settings):
     reference = undisturbed(settings)
     for workers in (1, 2, 3) if settings in [VARIANTS[name] for name in QUICK] else (3,):

@@ -39,6 +39,7 @@ class Tied(nn.Module):
         return self.head(torch.tanh(self.body(self.embed(tokens))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [

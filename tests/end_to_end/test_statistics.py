@@ -29,6 +29,7 @@ def test_exact_statistics_are_those_of_all_rows(execute):
         assert found.columns[name].mean == pytest.approx(np.clip(values, low, high).mean(), abs=(high - low) / 1000)
 
 
+@pytest.mark.long
 def test_the_bytes_are_the_same_without_masks_and_on_workers(execute):
     shas = {
         execute({**EXACT, "secure.sums": sums}, engine=engine).sha

@@ -68,7 +68,7 @@ def start(tmp_path):
         process.communicate()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_in_one_engine_have_the_bytes_that_each_has_alone(reference, undisturbed):
     runs = list(PLAN.runs())
     for run in (runs[1], runs[-2]):

@@ -40,6 +40,7 @@ def test_scipy_is_imported_when_a_matrix_is_multiplied_and_not_before():
     assert done.stdout.split() == ["False", "3.0", "True"]
 
 
+@pytest.mark.long
 def test_compiled_anew_where_no_folder_can_be_written_to(tmp_path):
     """So it is in a container of another user, whose home and packages are read-only; that is said once."""
     script = tmp_path / "script.py"

@@ -62,7 +62,7 @@ def test_nobody_waits_longer_than_told_to(embedded, ask):
     assert len(embedded._pool._workers) <= 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_as_many_nodes_may_hang_as_there_are_workers_and_some(embedded, ask):
     replies = embedded.send_and_receive([ask(node, "hang" if node < 6 else "") for node in range(2, 22)], timeout=4.0)
     assert codes(replies) == dict.fromkeys(range(6, 22), 0)

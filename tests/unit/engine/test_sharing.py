@@ -74,7 +74,7 @@ def test_a_shared_memory_is_made_anew_only_when_it_is_too_small():
     ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_shared_memories_that_are_replaced_leave_no_descriptor_and_no_memory():
     ours, theirs = Pipe()
     slots = SharedSlots(lambda memory: hand_over(memory, ours, os.getpid()))

@@ -358,6 +358,7 @@ def test_a_parquet_file_that_unpacks_without_end_is_refused_before_it_is_read(tm
     assert "it would take 0.008 GB of memory" in message(lambda: from_table(path, target="y"))
 
 
+@pytest.mark.long
 def test_a_text_that_a_parquet_file_repeats_is_not_spelled_out_without_end(tmp_path, monkeypatch):
     monkeypatch.setattr("fedlearn.data.reading.UNPACKED", 1 << 24)
     path = tmp_path / "texts.parquet"

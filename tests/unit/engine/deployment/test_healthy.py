@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import psutil
+import pytest
 
 from fedlearn.engine.deployment.healthy import why_not
 from fedlearn.engine.processes import free_port
@@ -31,6 +32,7 @@ def test_a_service_that_answers_is_healthy_and_one_that_has_gone_is_not():
     assert "UNAVAILABLE" in waited_for(address, well=False)  # its health server ends with it
 
 
+@pytest.mark.long
 def test_what_answers_for_an_executor_is_replaced_when_it_was_killed():
     address = f"127.0.0.1:{free_port()}"
     words = ["--insecure", f"--runtime-api-address=127.0.0.1:{free_port()}", f"--health-server-address={address}"]
