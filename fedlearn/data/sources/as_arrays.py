@@ -15,6 +15,8 @@ from fedlearn.data.drawing import leaves_unfit_out
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.sources.images import decoded
 
+EXACT = 2**24  # whole numbers up to here are float32
+LEAST_TOLD_APART = 0.5  # of different whole numbers
 MOST_NAMES = 10_000  # columns whose names travel with a spec
 
 Wrong = Callable[[str], UsageError]
@@ -93,12 +95,33 @@ def numbers_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
     array = array_of(given, name, wrong)
     if array.dtype.kind != "f":
         return array
-    with np.errstate(over="ignore"):
-        array = np.ascontiguousarray(array, np.float32)
+    array = as_float32(array, name, wrong)
     if not leaves_unfit_out() and not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
         raise wrong(f"{name}: example {row} holds NaN or a number that float32 does not hold: fill it or leave it out")
     return array
+
+
+def as_float32(array: NDArray[Any], name: str, wrong: Wrong) -> NDArray[np.float32]:
+    """Return numbers as float32; refuse whole numbers, such as ids, most of which would become the same number.
+
+    Where records are private nothing is refused, as an error would tell of them.
+    """
+    with np.errstate(over="ignore"):
+        found = np.ascontiguousarray(array, np.float32)
+    if leaves_unfit_out() or array.ndim > 2 or array.dtype.kind == "b":
+        return found
+    for place, (column, near) in enumerate(zip(np.atleast_2d(array.T), np.atleast_2d(found.T), strict=True)):
+        if not column.size or not max(column.max(), -column.min()) > EXACT or not (column == np.floor(column)).all():
+            continue
+        different, told_apart = len(np.unique(column)), len(np.unique(near))
+        if told_apart < different * LEAST_TOLD_APART:
+            where = f"{name}, column {place}" if array.ndim > 1 else name
+            raise wrong(
+                f"{where} holds {different} different whole numbers, up to {column.max():.0f}, of which float32 tells "
+                f"{told_apart} apart: leave ids out, and subtract a start from times"
+            )
+    return found
 
 
 def columns_of(given: Any) -> tuple[Any, ...]:

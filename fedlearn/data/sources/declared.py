@@ -14,7 +14,15 @@ from fedlearn.core.seeding import rng_for
 from fedlearn.data.base import Examples, Facts
 from fedlearn.data.drawing import drawn, draws_by_itself, leaves_unfit_out, share_held_out
 from fedlearn.data.naming import in_one_form
-from fedlearn.data.sources.as_arrays import are_pictures, array_of, columns_of, in_order, named_columns, numbers_of
+from fedlearn.data.sources.as_arrays import (
+    are_pictures,
+    array_of,
+    as_float32,
+    columns_of,
+    in_order,
+    named_columns,
+    numbers_of,
+)
 from fedlearn.data.sources.channels import Channels, channels_of, said_to_stay
 from fedlearn.data.sources.fitting import fitting_inputs, fitting_targets
 from fedlearn.data.sources.hidden import all_shown
@@ -104,7 +112,7 @@ class Declared:
         if array.dtype.kind == "b":
             array = array.astype(np.float32)
         if array.dtype.kind in "iu" and array.dtype != np.uint8 and columns_of(given):
-            array = array.astype(np.float32)  # the columns of a table, not tokens
+            array = as_float32(array, name, self.wrong)  # the columns of a table, not tokens
         if array.dtype.kind in "iu" and array.dtype != np.uint8:
             self._check_tokens(array, name)
         if array.dtype.kind in "iu" and array.dtype != np.uint8:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
 from fedlearn.data.naming import plain_name
+from fedlearn.data.sources.as_arrays import as_float32
 from fedlearn.data.sources.column_values import Columns, labels_of, values_of
 from fedlearn.data.sources.declared import Given
 from fedlearn.data.sources.images import Size
@@ -102,8 +104,9 @@ class Chosen:
         columns = [values_of(table, name, self.size) for name in names]
         if len(columns) > 1 and any(column.ndim > 1 for column in columns):
             raise UsageError(f"{path}: a column of pictures or lists must be the only input: name it by inputs")
-        with np.errstate(over="ignore"):  # what float32 does not hold is refused by its row
-            X = columns[0] if columns[0].ndim > 1 else np.column_stack([each.astype(np.float32) for each in columns])
+        places = [f"{path}, column {name!r}" for name in names]
+        is_table = columns[0].ndim == 1
+        X = np.column_stack(list(map(as_float32, columns, places, repeat(UsageError)))) if is_table else columns[0]
         y = self._learned(table)
         groups = None if self.groups is None else labels_of(table, self.groups)
         return X, y.astype(np.float64) if self.regression else y, groups
