@@ -156,7 +156,7 @@ def as_near(way: str, found: np.ndarray, right: np.ndarray, start: np.ndarray, f
     }.get(way, 0.0)
     near = np.abs(found.astype(np.float64) - right) <= far * (1 + np.abs(right)) + error
     moved = found.astype(np.float64) - start
-    if way == "drop":  # an entry that nobody has sent keeps its value
+    if way in ("drop", "top-k"):  # an entry that nobody has sent keeps its value
         near |= np.abs(moved) <= 1e-7
     if way == "top-k":  # one that some nodes have not sent counts as zero there: of equal ones, rounding chooses
         near |= (moved * change >= 0) & (np.abs(moved) <= np.abs(change) * (1 + far) + 1e-7)
