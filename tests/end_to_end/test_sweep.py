@@ -57,6 +57,8 @@ def start(tmp_path):
             tmp_path / "plan.toml",
             "--out",
             tmp_path / "killed",
+            "--validation-share",  # the command has validation rows, a plan from Python has none
+            "0",
         ]
         process = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True)
         started.append(process)
