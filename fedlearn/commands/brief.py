@@ -16,7 +16,7 @@ USUAL = {
     "set_", "vary", "seeds", "dashboard", "quiet", "as_json", "superlink", "root_certificates", "keys", "own_data",
     "memory", "ledger", "policy", "device", "insecure", "help", "help_all",
 }  # fmt: skip
-"""Names of the parameters that a short help lists; those that a command needs are listed, too."""
+"""Names of the parameters that a short help lists, besides those without which a command does not run."""
 LONGEST = 96  # letters of a line of help
 DEFAULT = " \\[default: "
 

@@ -20,11 +20,6 @@ from fedlearn.core.errors import RunFailed, printable
 OK, NOTE, FAULT = "ok", "note", "fault"
 PORTS = {8443: "nodes connect to it (fedlearn server)", 8000: "runs are submitted to it", 8765: "--dashboard"}
 LEAST_FREE = 5.0  # GB: torch with CUDA takes 5
-DATA = {
-    "cifar10": ("cifar10/train.parquet", "cifar-10-batches-py"),
-    "california": ("california_housing.parquet",),
-    "adult": ("adult.parquet",),
-}
 WITHOUT_DATA = "without it cifar10 is downloaded; digits and diabetes come with scikit-learn"
 
 
@@ -56,6 +51,7 @@ def doctor(
 
 def findings() -> Iterator[Finding]:
     """Yield what was found, one thing after another."""
+    from fedlearn.engine.deployment.proxy import nginx
     from fedlearn.runs.environment import environment
 
     here = environment()
@@ -69,8 +65,8 @@ def findings() -> Iterator[Finding]:
     yield _cache()
     yield _disk(Path.cwd())
     yield from map(_port, PORTS)
-    nginx = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
-    yield Finding("nginx", OK if nginx else NOTE, nginx or "not found", "" if nginx else "fedlearn server needs it")
+    found = nginx()
+    yield Finding("nginx", OK if found else NOTE, found or "not found", "" if found else "fedlearn server needs it")
 
 
 def _packages(versions: dict[str, str | None]) -> Iterator[Finding]:
@@ -105,13 +101,18 @@ def _compiled() -> Finding:
 
 
 def _data() -> Iterator[Finding]:
+    from fedlearn.data import adult, california, cifar10
+
+    files_of = {
+        "cifar10": ("cifar10/train.parquet", cifar10.BATCHES), "california": (california.FILE,), "adult": (adult.FILE,),
+    }  # fmt: skip
     named = os.environ.get("FEDLEARN_DATA", "")
     folder = Path(named).expanduser()
     if not named or not folder.is_dir():
         yield Finding("data", NOTE, f"FEDLEARN_DATA = {named!r}: no folder" if named else "FEDLEARN_DATA is not set",
                       WITHOUT_DATA)  # fmt: skip
         return
-    there = [name for name, files in DATA.items() if any((folder / file).exists() for file in files)]
+    there = [name for name, files in files_of.items() if any((folder / file).exists() for file in files)]
     yield Finding("data", OK if there else NOTE, f"{folder}: {', '.join(there) or 'none of ours'}")
 
 

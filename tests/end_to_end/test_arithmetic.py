@@ -14,6 +14,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 import fedlearn
 from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays
+from fedlearn.models.arithmetic import CONCERNS
 from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.manifest import Manifest
 
@@ -56,6 +57,10 @@ CONCERNED = {
     "counters, averaged by us": (Counted, {}, ""),
     "another strategy of Flower's": (lambda: nn.Linear(4, 3), FLOWERS, ""),
 }  # fmt: skip
+
+
+def test_each_change_says_whom_it_concerns():
+    assert list(CONCERNS) == list(CHANGES)
 
 
 def run_of(out, build, others, **more):

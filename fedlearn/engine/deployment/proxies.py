@@ -1,4 +1,4 @@
-"""Proxies of the environment, as ``HTTPS_PROXY``, which Flower's connections obey, also those to this machine."""
+"""Proxies that variables such as ``HTTPS_PROXY`` name: Flower's connections obey them, even to this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ THIS_MACHINE = "localhost,127.0.0.1,::1"
 
 
 def keep_local() -> None:
-    """Let this process and those that it starts reach programs on this machine without a proxy."""
+    """Exempt this machine from all proxies, for this process and the processes that it starts."""
     given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     exempt = ",".join(filter(None, [given, THIS_MACHINE]))
     os.environ.update(no_proxy=exempt, NO_PROXY=exempt)

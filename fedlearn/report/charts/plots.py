@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -82,23 +82,19 @@ def drawn(
 def save(chart: Chart, folder: Path, name: str = "", *, formats: Sequence[str] = USUAL) -> None:
     """Write a chart as files of some `FORMATS`."""
     with drawn(folder, name or chart.key, size=SIZE, layout=None, formats=formats) as (axes,):
-        axes.set(title=chart.title, ylabel=chart.y_title)
-        _draw(chart, axes)
+        _put(chart, axes)
 
 
 def figure_of(chart: Chart) -> Figure:
     """Return a chart as a figure of matplotlib."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with drawn(Path(), chart.key, size=SIZE, layout=None, formats=()) as (axes,):
+        _put(chart, axes)
+    return cast("Figure", axes.figure)
 
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=SIZE)
-        FigureCanvasAgg(figure)
-        axes = figure.subplots()
-        axes.set(title=chart.title, ylabel=chart.y_title)
-        _draw(chart, axes)
-    return figure
+
+def _put(chart: Chart, axes: Axes) -> None:
+    axes.set(title=chart.title, ylabel=chart.y_title)
+    _draw(chart, axes)
 
 
 def add_line(axes: Axes, line: Line, **style: Any) -> None:
