@@ -12,7 +12,7 @@ THIS_MACHINE = "localhost,127.0.0.1,::1"
 def keep_local() -> None:
     """Exempt this machine from all proxies, for this process and the processes that it starts."""
     given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    exempt = ",".join(filter(None, [given, THIS_MACHINE]))
+    exempt = given if given.strip() == "*" else ",".join(filter(None, [given, THIS_MACHINE]))
     os.environ.update(no_proxy=exempt, NO_PROXY=exempt)
 
 

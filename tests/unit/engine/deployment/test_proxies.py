@@ -38,3 +38,10 @@ def test_an_address_behind_a_proxy_names_the_variable_and_the_way_past_it(monkey
     assert proxies.remark("fl.example.org:8443") == line
     monkeypatch.delenv("HTTPS_PROXY")
     assert proxies.remark("fl.example.org:8443") == ""
+
+
+def test_where_all_addresses_are_exempt_they_stay_so(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.delenv("no_proxy")
+    proxies.keep_local()
+    assert os.environ["no_proxy"] == "*" and not proxies.remark("fl.example.org:8443")
