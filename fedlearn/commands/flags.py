@@ -5,13 +5,31 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fedlearn.commands.completing import names_like
-from fedlearn.config.marks import Flag
+from fedlearn.commands.completing import assignments_like, names_like
+from fedlearn.config.marks import Flag, Panel
 from fedlearn.config.names import described, names_of
+
+ConfigFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated; flags win over them.",
+        rich_help_panel=Panel.RUNNING,
+    ),
+]  # fmt: skip
+"""The option ``config`` of a command that makes no run."""
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Any setting by its dotted name; may be repeated.",
+        rich_help_panel=Panel.RUNNING, autocompletion=assignments_like,
+    ),
+]  # fmt: skip
+"""The option ``set_`` of a command that makes no run."""
 
 
 def with_flags(

@@ -8,10 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedlearn.commands.completing import assignments_like
-from fedlearn.commands.flags import with_flags
+from fedlearn.commands.flags import Assignments, ConfigFiles, with_flags
 from fedlearn.config import flat_from_assignments
-from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags
 from fedlearn.core.errors import printable
 
@@ -19,20 +17,8 @@ from fedlearn.core.errors import printable
 @with_flags({setting: flag for setting, flag in flags().items() if setting != "out"})
 def partitions(
     given: dict[str, Any],
-    config: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated; flags win over them.",
-            rich_help_panel=Panel.RUNNING,
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Any setting by its dotted name; may be repeated.",
-            rich_help_panel=Panel.RUNNING, autocompletion=assignments_like,
-        ),
-    ] = None,
+    config: ConfigFiles = None,
+    set_: Assignments = None,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw it: a .png, .svg or .pdf file.")
     ] = None,

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedlearn.commands.completing import assignments_like
-from fedlearn.commands.flags import with_flags
+from fedlearn.commands.flags import Assignments, ConfigFiles, with_flags
 from fedlearn.commands.planned_noise import DELTA, EPSILON, plan_noise
 from fedlearn.config import flat_from_assignments
-from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags
 
 if TYPE_CHECKING:
@@ -35,20 +33,8 @@ NOISE = "Noise: with --epsilon and --delta"
 @with_flags({setting: flag for setting, flag in flags().items() if setting != "out"})
 def plan(
     given: dict[str, Any],
-    config: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated; flags win over them.",
-            rich_help_panel=Panel.RUNNING,
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Any setting by its dotted name; may be repeated.",
-            rich_help_panel=Panel.RUNNING, autocompletion=assignments_like,
-        ),
-    ] = None,
+    config: ConfigFiles = None,
+    set_: Assignments = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the bytes as JSON, and nothing else.")] = False,
     separation: Annotated[
         int,
