@@ -62,7 +62,7 @@ class Difference:
             return f"{other} is better than {one} by {Difference(-self.mean, -self.high, -self.low, self.p, 0).text()}"
         if self.low > 0:
             return f"{one} is better than {other} by {self.text()}"
-        return f"{one} is not told apart from {other}: {self.text()}"
+        return f"{one} is not significantly better than {other}: {self.text()}"
 
 
 def differences(scores: Sequence[Scores], metric: Metric, reference: int) -> list[Difference | None]:
