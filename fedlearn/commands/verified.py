@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.errors import CheckpointError, FedlearnError, UsageError, said
-from fedlearn.data.base import DataSpec
 from fedlearn.plugins import objects
 from fedlearn.runs.checksums import Checksums, changed_files, changed_parts, read_checksums
 from fedlearn.runs.code_identity import changed_code, code_of, said_of_accepted
 from fedlearn.runs.environment import versions
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.manifest import Manifest
-from fedlearn.runs.names import CHECKPOINT, DATA, EVENTS, MANIFEST, SETTINGS, SUMMARY, state_name
+from fedlearn.runs.names import CHECKPOINT, EVENTS, MANIFEST, SETTINGS, SUMMARY, state_name
 
 NO_MANIFEST = f"{MANIFEST}: there is none: the run is of an earlier version, goes on or was killed"
 GONE = f"{MANIFEST}: it is missing, and the run has ended: no file but those of {CHECKPOINT} can be compared"
@@ -137,21 +136,16 @@ def _check_code_and_data(folder: Path, config: RunConfig, manifest: Manifest, fo
 
 
 def _check_data(folder: Path, config: RunConfig, fingerprint: str, found: Verified) -> None:
-    from fedlearn.models.loaded import dataset_of, fingerprint_of, spec_of
+    from fedlearn.models.loaded import dataset_of, fingerprint_of
 
     try:
         dataset = dataset_of(config)
         if fingerprint_of(config, dataset) != fingerprint:
             found.wrong.append(f"data: {said(config.data.dataset)} holds other rows than the run had")
-        elif _facts(spec_of(config, dataset)) != _facts(RunFolder(folder).read_spec()):
-            found.wrong.append(f"data: {said(config.data.dataset)} declares other facts than {DATA} holds of the run's")
+        elif RunFolder(folder).has_other_table(dataset.spec):
+            found.wrong.append(f"data: {said(config.data.dataset)} declares its table in another way than for the run")
     except (FedlearnError, OSError) as error:
         found.notes.append(f"data: they were not compared: {said(error)}")
-
-
-def _facts(spec: DataSpec) -> str:
-    """Return the public facts of data as a text, without their name, which may be a path."""
-    return json.dumps({**asdict(spec), "name": ""})
 
 
 def _again(folder: Path, config: RunConfig, manifest: Manifest, found: Verified) -> str:

@@ -266,7 +266,7 @@ SOUND = {
     **{f"baseline {name}": {"baseline": name} for name in ("local", "central")},
     "validation rows": {"validation_share": 0.5},
     "an early stop": {"patience": 1, "rounds": 4},
-    "an asynchronous schedule": {"devices": "phones", "settings": {"rounds.schedule": "buffered"}},
+    "an asynchronous schedule": {"devices": "alike", "settings": {"rounds.schedule": "buffered"}},
     "secure sums": {"settings": {"secure.sums": "masked", "secure.dropouts": 0.0}},
     "records that are protected": {"private": "records", **PRIVATE},
     "nodes that are protected": {"private": "nodes", **PRIVATE},
