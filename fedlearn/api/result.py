@@ -125,8 +125,7 @@ class Run(Predicts):
         (`fedlearn.private_trees.federated.models.fitted`). Of any other model that is no torch module, a
         `fedlearn.models.Model` is returned; its arrays are in `state`.
         """
-        node = node if client is None else client
-        return self._with(self._chosen(node=node, best=False, round_number=round_number))
+        return self._with(self._chosen(client=client, node=node, best=False, round_number=round_number))
 
     def best_model(self) -> nn.Module | Model | FittedForest:
         """Return the model of the best evaluated round, as `model` does."""

@@ -95,6 +95,12 @@ def from_flower(run_config: Mapping[str, Any]) -> RunConfig:
     return _last[1]
 
 
+def forget_last() -> None:
+    """Forget the last settings, and so all that was made of them: a run reads its data anew, which may have changed."""
+    global _last
+    _last = None
+
+
 def flat_from_file(path: Path) -> dict[str, Any]:
     """Return the settings of a TOML file as a flat table of dotted names.
 

@@ -213,6 +213,20 @@ class RunFolder:
         data = Manifest.read(self.path / CHECKPOINT).data
         return data in ("", fingerprint_of(config, dataset_of(config)))
 
+    def has_other_table(self, spec: DataSpec) -> bool:
+        """Return whether the run was begun with another declaration of its table, which no hash of its rows tells."""
+        with suppress(UsageError):  # a damaged data.json is named by `fedlearn verify`, and is no reason to stop
+            return self.read_spec().table != spec.table
+        return False
+
+    def check_table(self, spec: DataSpec) -> None:
+        """Refuse, by a UsageError, a declared table whose declaration has changed since the run was begun."""
+        if self.has_other_table(spec):
+            raise UsageError(
+                f"{spec.name}: its declaration has changed since the run in {self.path} was begun, so that the model "
+                "would get other inputs: put the columns, bounds and categories back, or begin another run"
+            )
+
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Store the results of the run (summary.json)."""
         with storing(self.path):

@@ -32,6 +32,7 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "nbclient": "tests execute notebooks",
     "onnx": "torch writes files of ONNX with it",
     "onnxscript": "torch writes files of ONNX with it",
+    "optuna": "tests/docs runs its page",
     "nbformat": "tests execute notebooks",
     "myst-parser": "make docs",
     "playwright": "tests drive a browser",

@@ -101,6 +101,18 @@ def test_each_node_predicts_with_the_layers_that_it_keeps(folder, new, settings)
         np.testing.assert_allclose(found, by_hand(run.model(node=node), new), atol=1e-6)
     assert not np.allclose(shares[0], shares[1])
     assert not np.allclose(shares[0], run.predict_proba(new))
+    assert np.array_equal(run.predict_proba(new, client=1), shares[1])
+    assert np.array_equal(run.to_sklearn(client=1).predict(new), run.predict(new, client=1))
+    for wrong, why in {3: "the run has clients 0 to 2", -1: "0 to 2", "1": "0 to 2", 1.5: "0 to 2"}.items():
+        with pytest.raises(UsageError, match=f"client = .*{why}"):
+            run.predict(new, client=wrong)
+    with pytest.raises(UsageError, match="client = 1 and node = 2: they mean the same"):
+        run.predict(new, client=1, node=2)
+    new.to_csv(folder / "new.csv", index=False)
+    scored = folder / "scored.parquet"
+    with pytest.raises(SystemExit):
+        main(["predict", f"{run.folder}", f"{folder}/new.csv", "--out", f"{scored}", "--client", "1", "--proba"])
+    np.testing.assert_allclose(pd.read_parquet(scored)["probability_yes"], shares[1][:, 1], atol=1e-6)
 
 
 @pytest.mark.parametrize(

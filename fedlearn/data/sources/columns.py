@@ -14,7 +14,7 @@ from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
 from fedlearn.data.reading import ending_of, one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
-from fedlearn.data.sources.as_arrays import by_text, named_columns
+from fedlearn.data.sources.as_arrays import by_text, columns_of, named_columns
 from fedlearn.data.sources.column_values import Columns, columns_of_frame
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.declared_tables import (
@@ -112,10 +112,10 @@ def from_table(
     dialect.check()
     schema = schema_by_keywords(
         str(path), learned=chosen.targets, bounds=bounds or {}, categories=categories or {},
-        target_bounds=target_bounds, classes=classes, **chosen.undeclared,
+        target_bounds=target_bounds, classes=classes, groups=chosen.groups, **chosen.undeclared,
     )  # fmt: skip
     if schema is not None:
-        return declared_file(path, test_path, schema, dialect, test_share=test_share)
+        return declared_file(path, test_path, schema, dialect, test_share=test_share, groups=chosen.groups)
 
     def make() -> Arrays:
         declared = Declared(str(path), classes=classes)
@@ -179,14 +179,17 @@ def from_frame(
     >>> table.spec.table.features
     ('age', 'job')
     """
+    if isinstance(frame, Mapping) and any(map(columns_of, frame.values())):
+        each = "{'west': from_frame(west, ...), 'east': from_frame(east, ...)}"
+        raise UsageError(f"{name}: these are frames of several nodes: give fedlearn.run(data={each})")
     learned = listed(name, target, targets)
     chosen = Chosen.of(learned, inputs, without, groups, regression=regression, size=size)
     schema = schema_by_keywords(
         name, learned=chosen.targets, bounds=bounds or {}, categories=categories or {},
-        target_bounds=target_bounds, classes=classes, **chosen.undeclared,
+        target_bounds=target_bounds, classes=classes, groups=chosen.groups, **chosen.undeclared,
     )  # fmt: skip
     if schema is not None:
-        return declared_frame(frame, test, schema, test_share=test_share, name=name)
+        return declared_frame(frame, test, schema, test_share=test_share, name=name, groups=chosen.groups)
     given = frame_arrays(
         frame, test, target=learned, inputs=inputs, without=without, groups=groups, regression=regression, size=size,
         name=name, classes=classes,
