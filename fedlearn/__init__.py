@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from fedlearn.plugins.extras import EXTRAS
 from fedlearn.plugins.moved import MOVED_MODULES
 from fedlearn.plugins.own_packages import BELOW_FEDLEARN
 
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session"]
 
 sys.meta_path[:0] = [MOVED_MODULES, BELOW_FEDLEARN]
+sys.meta_path.append(EXTRAS)
 
 
 def __getattr__(name: str) -> Any:

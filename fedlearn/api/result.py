@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
@@ -17,6 +18,8 @@ from fedlearn.plugins import objects
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import BEST, KEPT, MODEL, MODELS, kept_name
 from fedlearn.runs.stop_requests import ask_to_stop
+
+log = logging.getLogger("fedlearn")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +162,10 @@ class Run(Predicts):
         """
         from fedlearn.report.writing import write_report
 
-        page, _ = write_report([self.folder], Path(out) if out is not None else None, figures=figures, columns=columns)
+        place = Path(out) if out is not None else None
+        page, problems = write_report([self.folder], place, figures=figures, columns=columns)
+        for problem in problems:
+            log.warning("%s", problem)
         return page
 
     def plot(self, metric: str = "") -> Figure:

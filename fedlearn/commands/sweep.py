@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -152,7 +153,9 @@ def _show(planned: Plan, results: list[Result], folder: Path) -> None:
     Console(highlight=False).print(_table(results))
     for line in write_choice(planned, results, folder):
         print(printable(line))
-    page, _ = write_report([folder])
+    page, problems = write_report([folder])
+    for problem in problems:
+        print(f"note: {problem}", file=sys.stderr)
     print(printable(f"results in {folder}, page {page}; {minutes_of(results):.1f} minutes of running"))
 
 
