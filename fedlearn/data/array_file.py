@@ -27,7 +27,7 @@ from fedlearn.data.drawing import nothing_held_out, records_are_private
 from fedlearn.data.reading import ending_of, text_of
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.npz import from_npz
-from fedlearn.plugins.options import allowed_by
+from fedlearn.plugins.ranges import first_wrong
 
 ARRAYS = ".npz"
 Side = Annotated[int, Field(gt=0)]
@@ -83,9 +83,7 @@ def _read(path: Path) -> _ArrayFile:
     try:
         return _ArrayFile.model_validate(tomllib.loads(text_of(path)))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][:1])
-        raise UsageError(f"{path}: {where}: {allowed_by(error)}") from None
+        raise UsageError(f"{path}: {first_wrong(error, _ArrayFile)}") from None
 
 
 def _examples_of(path: Path, name: str, declared: _ArrayFile) -> Dataset:

@@ -62,7 +62,7 @@ def test_a_row_from_outside_brings_data_strategy_rounds_and_metric_along(execute
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"model.options.width": 0}, "model.options.width = 0: it should be greater than or equal to 1"),
+        ({"model.options.width": 0}, "model.options.width = 0: expected a whole number of at least 1"),
         ({"model.options.widht": 3}, "model.options.widht = 3: there is no such option; did you mean width?"),
         ({"clients": 13}, "clients = 13: at most 12, the number of groups of 'writers'"),
         ({"data.dataset": "digits"}, "data.partition = 'natural': 'digits' has no groups"),
