@@ -80,8 +80,9 @@ def _with_value(parameter: click.Parameter, message: str, given: Sequence[str]) 
         flag, equals, _ = each.partition("=")
         if flag in parameter.opts:
             return said(each if equals else " ".join(given[place : place + 2]))
-    found = VALUE.match(message)
-    return said(found[1]) if found else _shown(parameter)
+    found, variable = VALUE.match(message), getattr(parameter, "envvar", None)
+    value = said(found[1]) if found else _shown(parameter)
+    return f"{variable}={value}" if found and variable else value
 
 
 def _expected(parameter: click.Parameter) -> str:

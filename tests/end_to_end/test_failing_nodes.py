@@ -116,5 +116,5 @@ def test_the_command_says_in_one_line_that_a_model_cannot_be_loaded(capfd, tmp_p
     arguments = ["--dataset", "digits", "--clients", "4", "--out", tmp_path / "run", "--model", "nowhere:model"]
     assert end_of("simulate", "--quiet", *arguments) == 2
     said = capfd.readouterr().err.strip()
-    assert "model.name = 'nowhere:model'" in said
+    assert "--model nowhere:model: there is no module nowhere" in said
     assert "\n" not in said

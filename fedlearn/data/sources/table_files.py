@@ -253,7 +253,7 @@ def _ragged(path: Path, dialect: Dialect) -> UsageError:
                 )
         if not header:
             return UsageError(f"{path}: it is empty: write a header and rows")
-    return UsageError(f"{path}: it is no table that can be read: look for a cell that is not closed by its quote")
+    return UsageError(f"{path} cannot be read: a cell is too long, or its quote is not closed: close it")
 
 
 def other_delimiter(names: Collection[str]) -> str:

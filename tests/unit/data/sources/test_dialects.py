@@ -161,12 +161,12 @@ def test_a_wrong_dialect_is_one_line_that_says_the_option(tmp_path, content, opt
         (
             "a.csv.gz",
             lambda content, path: path.write_bytes(b"no"),
-            "a.csv.gz cannot be read: it is damaged, or not what its name says \\(BadGzipFile\\)",
+            "a.csv.gz cannot be read: it is damaged, or not what its name says (BadGzipFile)",
         ),
         (
             "a.zip",
             lambda content, path: path.write_bytes(b"no"),
-            "a.zip cannot be read: it is damaged, or not what its name says \\(BadZipFile\\)",
+            "a.zip cannot be read: it is damaged, or not what its name says (BadZipFile)",
         ),
         ("a.gz", packed_by(gzip), "a table is a file that ends in .csv"),
     ],

@@ -257,7 +257,7 @@ def test_arrays_in_a_file_are_a_data_set(tmp_path):
             "data.options.targt = 'a': there is no such option; did you mean target?",
         ),
         ("houses.csv", '{"target": 3}', SettingError, "data.options.target = 3: expected text or a list"),
-        ("houses.csv", "", SettingError, "data.options.target"),
+        ("houses.csv", "", UsageError, "which column is learned? Write --set data.options.target=COLUMN"),
         ("digits", '{"size": 3}', SettingError, "data.options.size = 3: there are no options here"),
     ],
 )
