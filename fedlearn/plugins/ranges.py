@@ -34,9 +34,8 @@ def in_words(kind: Any, metadata: Collection[Any] = ()) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(map(repr, get_args(kind)))
     if kind not in KINDS and get_origin(kind) in (Union, types.UnionType):
-        return " or ".join(
-            filter(None, (in_words(each, metadata) for each in get_args(kind) if each is not type(None)))
-        )
+        several = [in_words(each, metadata) for each in get_args(kind) if each is not type(None)]
+        return " or ".join(filter(None, dict.fromkeys(several)))
     return " ".join(filter(None, (_named(kind), _range({name: bound for name, bound in _bounds(metadata)}))))
 
 
