@@ -274,5 +274,5 @@ def load(folder: str | Path) -> Run:
     """
     path = Path(folder).resolve()
     if not RunFolder(path).has_settings:
-        raise UsageError(f"{folder}: there is no run, settings.toml is missing")
+        raise UsageError(f"{folder}: there is no run, settings.toml is missing: name a run folder")
     return Run(path)

@@ -50,7 +50,7 @@ def predict(
 
     folder = RunFolder(run.resolve())
     if not folder.has_settings:
-        raise UsageError(f"{run}: there is no run, settings.toml is missing")
+        raise UsageError(f"{run}: there is no run, settings.toml is missing: name a run folder")
     config = config_from({**folder.read_settings(), "out": str(folder.path)}, source=str(folder.path))
     spec = folder.read_spec()
     state = chosen_state(folder.path, config, spec, node=client, best=best)

@@ -31,7 +31,7 @@ from fedlearn.data.schema_file import wrong_validation
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.npz import from_npz
 from fedlearn.data.validation import OWN_ROWS
-from fedlearn.plugins.options import allowed_by
+from fedlearn.plugins.ranges import first_wrong
 
 ARRAYS = ".npz"
 Side = Annotated[int, Field(gt=0)]
@@ -101,9 +101,7 @@ def _read(path: Path) -> _ArrayFile:
     try:
         found = _ArrayFile.model_validate(tomllib.loads(text_of(path)))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][:1])
-        raise UsageError(f"{path}: {where}: {allowed_by(error)}") from None
+        raise UsageError(f"{path}: {first_wrong(error, _ArrayFile)}") from None
     if wrong := wrong_validation(found.data, found.test, found.validation):
         raise UsageError(f"{path}: {wrong}")
     return found

@@ -21,7 +21,6 @@ Columns that are not named are not used. A CSV file may be written otherwise, an
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +28,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from fedlearn.config.syntax import parsed
 from fedlearn.core.errors import UsageError
 from fedlearn.data.base import TableSchema
-from fedlearn.data.folder import one_line
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.reading import text_of
 from fedlearn.data.sources.table_files import Dialect
+from fedlearn.plugins.ranges import first_wrong
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Pair = tuple[Number, Number]
@@ -148,8 +148,8 @@ def _texts(given: Any) -> tuple[str, ...]:
 
 def _in_one_form(text: str) -> dict[str, Any]:
     """Return the content of a file with its names in one form; paths stay as they are written."""
-    written = tomllib.loads(text)
-    return tomllib.loads(in_one_form(text)) | {name: written[name] for name in FILES if name in written}
+    written, found = parsed(text), dict(parsed(in_one_form(text)))
+    return found | {name: written[name] for name in FILES if name in written}
 
 
 def read_schema(path: Path) -> DeclaredFiles:
@@ -164,8 +164,8 @@ def read_schema(path: Path) -> DeclaredFiles:
     """
     try:
         found = _checked(path, _in_one_form(text_of(path)))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: not valid TOML: {one_line(error)}") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
     dialect = Dialect(found.delimiter, found.decimal, found.encoding)
     try:
         dialect.check()
@@ -179,7 +179,4 @@ def _checked(where: str | Path, declared: Mapping[str, Any]) -> _SchemaFile:
     try:
         return _SchemaFile.model_validate(declared)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][:2])
-        text = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{where}: {f'{place}: ' if place else ''}{text}") from None
+        raise UsageError(f"{where}: {first_wrong(error, _SchemaFile)}") from None

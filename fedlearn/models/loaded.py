@@ -13,7 +13,7 @@ import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.config.tables.learning import ModelSettings
-from fedlearn.core.errors import FedlearnError, SettingError, said
+from fedlearn.core.errors import FedlearnError, SettingError
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import Layout, State, UpdateKind
@@ -27,6 +27,7 @@ from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
 from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.torch.initial import found_initial, initial_from
+from fedlearn.models.torch.misfits import why_it_fails
 from fedlearn.plugins.registry import load_reference
 from fedlearn.secure.whole import WholeNumbers
 
@@ -311,7 +312,7 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
         raise SettingError(
             *setting,
             f"a step on two examples of {dataset.name!r} (shape {dataset.spec.shape}, {about}) fails: "
-            f"{type(error).__name__}: {said(error)}",
+            f"{why_it_fails(error)}",
         ) from error  # fmt: skip
     if isinstance(model, Scored):
         model.try_scores(outputs, rows=len(dataset.test) if config.evaluation.where == "server" else 0)

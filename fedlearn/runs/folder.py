@@ -159,7 +159,7 @@ class RunFolder:
         """
         path = self.path / SETTINGS
         if not self.has_settings:
-            raise UsageError(f"--resume {self.path}: there is no run, {SETTINGS} is missing")
+            raise UsageError(f"{self.path}: there is no run, {SETTINGS} is missing: name a run folder")
         try:
             open_regular(path).close()
         except OSError as error:
