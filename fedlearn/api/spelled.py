@@ -17,6 +17,7 @@ FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)(?: ([\w./:-]*[\w/]))?")
 BEGINNING = re.compile(r"--([a-z][a-z-]+) (\S+): ")  # of an error: a flag and its value
 IS_VALUE = re.compile(r"[A-Z0-9/._]")  # in the word behind a flag; a name of a plugin is one, too
 OF_RUN = ("resume", "accept-code", "dashboard", "log")  # keywords of `fedlearn.run` that are no settings
+SWITCHES = ("accept-code",)  # of them, flags without a value
 
 
 @contextmanager
@@ -59,6 +60,8 @@ def _keyword(found: re.Match[str]) -> str:
     name, value = found[1], found[2] or ""
     if name not in by_flag and name not in OF_RUN:
         return found[0]
+    if name in SWITCHES:
+        return f"{name.replace('-', '_')}=True"
     setting = by_flag.get(name, "")
     word = flags()[setting].parameter if setting else name.replace("-", "_")
     is_value = value and (IS_VALUE.search(value) or (setting and value in names_of(setting)))

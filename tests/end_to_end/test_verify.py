@@ -210,7 +210,7 @@ def test_a_resume_with_changed_code_is_refused_and_goes_on_where_it_is_accepted(
     (lab / "layers.py").write_text(LAYERS.replace("ReLU", "Tanh"))
     try:
         assert said()["wrong"] == ["layers.py: this code was changed since the run"]
-        with pytest.raises(UsageError, match=r"^layers.py: it has changed since .*--accept-code"):
+        with pytest.raises(UsageError, match=r"^layers.py: it has changed since .*by accept_code=True"):
             fedlearn.run(resume=run, rounds=3, progress=False)
         assert fedlearn.load(run).summary["rounds"] == 2
         resumed = fedlearn.run(resume=run, rounds=3, progress=False, accept_code=True)
