@@ -32,9 +32,10 @@ from fedlearn.runs.names import MANIFEST
 from fedlearn.runs.settings import kept_settings
 from fedlearn.runs.stop_requests import stoppable
 from server.anchors import expected, rest_of_anchors
-from server.attackers import check_attack_parcels
 from server.completed import Completed
 from server.exchange.exchange import Exchange
+from server.feature import begin
+from server.feature import rest_of as rest_of_features
 from server.node_privacy import NodePrivacy, check_arrays, rest_of_noise
 from server.planning.compatibility import check_devices, check_parcels
 from server.planning.plan import Plan, planned
@@ -44,7 +45,6 @@ from server.results.summary import (
     noise_notice,
     parameters,
     plain_bytes,
-    write_confusions,
     write_counted,
     write_summary,
 )
@@ -90,7 +90,7 @@ def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
             unsent=plan.traits.unsent, auxiliary=plan.traits.auxiliary, has_own_rate=plan.traits.has_own_rate,
-            notes=(*notes, *plan.notes, *said_of_accepted(folder.path)),
+            notes=(*notes, *plan.notes, *said_of_accepted(folder.path)), features=plan.features,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
@@ -101,7 +101,6 @@ def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]
         with _summarized(run, folder, completed):
             yield run, schedule
             run.tested = tested(run)
-            write_confusions(run, plan.traits.spec)
             if plan.traits.counts:
                 write_counted(run)
 
@@ -139,9 +138,11 @@ def _begun_or_resumed(
         if since := changes_since(store.arithmetic):
             refuse([name for name in exchange.ask(CHANGES_CONCERNING, tuple) if name in since], folder.path)
         NodePrivacy.of(config, store.memory)  # refuses rounds that cost more than the budget
+        begin(plan.features, store.state, store.memory)
         _check_rounds(config, store, folder)
         folder.write_settings(config)
-        strategy.remember(remember(selector, draws.remember(rest_of_anchors(rest_of_noise(rest_of(store.memory))))))
+        rest = rest_of_features(plan.features, rest_of_anchors(rest_of_noise(rest_of(store.memory))))
+        strategy.remember(remember(selector, draws.remember(rest)))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
     else:
@@ -152,7 +153,7 @@ def _begun_or_resumed(
         state = exchange.ask(initial_state)
         check_parcels(strategy, state, personal=config.training.personal)
         check_arrays(config, strategy, state)
-        check_attack_parcels(config, list(strategy.answers(state)))
+        begin(plan.features, state, {})
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
@@ -163,7 +164,9 @@ def _begun_or_resumed(
     folder.write_spec(traits.spec)
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
-    return store, tuple(filter(None, (*tried.notes, secure_notice(config), expected(config, store.state))))
+    of_features = (notice for each in plan.features for notice in each.notices())
+    found = (*tried.notes, secure_notice(config), expected(config, store.state), *of_features)
+    return store, tuple(filter(None, found))
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:

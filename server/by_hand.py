@@ -10,17 +10,16 @@ import numpy as np
 
 from fedlearn.aggregation import STATE
 from fedlearn.aggregation.fold import Fold
-from fedlearn.aggregation.plan import Verdict
+from fedlearn.aggregation.plan import FoldPlan, Verdict
 from fedlearn.core.cohort import At, Fate, Member
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.metric import Measured
 from fedlearn.core.state import Array, Entries, Layout, State, layout_of
 from server.attempt import Collected, Configuration, Reporting, Selection
 from server.committing import committed_or_not
-from server.confusions import Confusions
+from server.feature import collected
 from server.phases.configuration import configure
 from server.phases.evaluation import evaluate
-from server.phases.lying import side_by_side, with_lies
 from server.phases.reporting import TOLD, Intake, fold_plan, tell
 from server.phases.selection import select_cohort
 from server.run import ServerRun
@@ -127,7 +126,7 @@ class RoundsByHand:
         sent = message.content.copy()
         pending = self.server.exchange.send([message], [member], book="")
         ((_, reply, _),) = pending.arrivals()
-        verdict = Fold(side_by_side(self.server, self._plan)).gate.check(reply, member, sent)
+        verdict = Fold(self._plan).gate.check(reply, member, sent)
         return self._shown(member, verdict)
 
     def _shown(self, member: Member, verdict: Verdict) -> ClientUpdate:
@@ -160,13 +159,17 @@ class RoundsByHand:
     def _reporting(self, configuration: Configuration, verdicts: dict[int, Verdict]) -> Reporting:
         """Return the reports of the round, added up; a client whose update is left out is late."""
         server, at = self.server, self.at
-        intake = Intake(configuration.members, Fold(side_by_side(server, self._plan)), server)
-        server.keep_paid()
-        for member in configuration.members:
-            if (verdict := verdicts.get(member.partition_id)) is not None:
-                intake.write(verdict.report)
-                intake.tree.place(member.position, verdict)
-        reporting = with_lies(server, intake.closed(), at, self._plan)
+
+        def collect(plan: FoldPlan, at: At) -> Reporting:
+            intake = Intake(configuration.members, Fold(plan), server)
+            server.keep_paid()
+            for member in configuration.members:
+                if (verdict := verdicts.get(member.partition_id)) is not None:
+                    intake.write(verdict.report)
+                    intake.tree.place(member.position, verdict)
+            return intake.closed()
+
+        reporting = collected(server.features, self._plan, at, collect)
         server.exchange.traffic.add_reports(report.bytes_up for report in reporting.reports)
         tell(server, reporting, TOLD, at)
         return reporting
@@ -179,12 +182,11 @@ class RoundsByHand:
             raise SettingError("evaluation.where", where, "no state can be measured here: take 'server'")
         names = [metric.name for metric in server.model_metrics.evaluated]
         last = self._last or Reporting((), (), {})
-        counted, booked = server.confusions, server.exchange.take_traffic()  # what rounds count is theirs alone
-        server.confusions = Confusions()
+        booked = server.exchange.take_traffic()  # what rounds count is theirs alone
         try:
-            return evaluate(server, state, last, names, round_number=self.at.round_number - 1)
+            return evaluate(server, state, last, names, round_number=self.at.round_number - 1).columns
         finally:
-            server.confusions, server.exchange.traffic = counted, booked
+            server.exchange.traffic = booked
 
 
 def _array(entries: Entries, layout: Layout, name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -17,15 +18,14 @@ from fedlearn.core.state import Array, Sends, State, kept_in_bounds
 from fedlearn.models.loaded import auxiliary_of
 from fedlearn.runs.history import RoundRecord
 from server.attempt import RUN_AGAIN, Collected, NotCommitted, Reporting
+from server.feature import Measures, NewState
+from server.feature import measured as measured_with
 from server.gate.limits import FEWEST, measured, too_far, typical_after
-from server.phases.apart import apart_metrics, evaluated_apart, is_apart, reported_in
 from server.phases.asked import forget_asked
 from server.phases.evaluation import evaluate, is_due
-from server.phases.measuring import measured_on_nodes, rows_of, spread_of
+from server.phases.node_rows import rows_of
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import tell
-from server.phases.root import root_of
-from server.phases.success import success_of_attack
 from server.run import ServerRun
 from server.selectors import POISSON, Participation, selector_memory
 from strategies.base import Step, Turn
@@ -143,8 +143,9 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         reports=() if protection else reporting.reports,
         clients=run.config.clients,
         noise=run.draws.noise(at),
-        root=root_of(run, at),
     )
+    for each in run.features:
+        turn = each.turn(turn)
     with run.draws.to_compute(run.strategy, "next state", at):
         step = run.strategy.next_state(turn)
     if run.kind.is_averaged:
@@ -193,11 +194,8 @@ def commit(
     """Evaluate the new state, store it, where that is due, with what is under way meanwhile, and log the round."""
     begin, keep_every = run.wall.now(), run.rounds.keep_every
     reporting = collected.reporting
-    scores = _evaluated(run, step, reporting, at)
-    measures = measured_on_nodes(run, step.state, at)
-    scores = {**scores, **spread_of(run, measures)}
-    scores |= success_of_attack(run, step.state, round_number=at.round_number)
-    scores |= _in_virtual_time(run, collected)
+    found = measured_with(run.features, NewState(step.state, at, reporting), partial(_evaluated, run))
+    scores = {**found.columns, **_in_virtual_time(run, collected)}
     if run.exchange.timed:
         run.notices.clear()  # answers take no time there: they belong to this round, also after a resume
     traffic = run.exchange.take_traffic()
@@ -229,7 +227,7 @@ def commit(
     counted = measured([report for report in reporting.reports if report.fate is Fate.REPORTED])
     if run.kind.is_averaged and len(counted) >= FEWEST and not run.config.protects_nodes:
         run.typical = _typical_after(run, counted)
-    run.nodes.append(rows_of(run, reporting, measures, at))
+    run.nodes.append(rows_of(run, reporting, found.nodes, at))
     run.events.flush()  # what a commit says of the log must be there
     run.selector.learn(_participations(reporting), at.round_number)
     run.stopping.take(record)
@@ -266,6 +264,7 @@ def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay)
         **selector_memory(run.selector),
         **of_noise,
         **of_anchors,
+        **{name: array for each in run.features for name, array in each.memory().items()},
         **under_way.memory,
     }
     run.store.save(
@@ -300,13 +299,12 @@ def _in_virtual_time(run: ServerRun, collected: Collected) -> Measured:
     return {metric.name: value for metric, value in zip(virtual_time(timed.groups), values, strict=True)}
 
 
-def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:
-    names = [metric.name for metric in (*run.model_metrics.evaluated, *apart_metrics(run.config, run.model_metrics))]
-    if not is_due(run, at.round_number):
-        return run.as_columns(dict.fromkeys(names))
-    run.events.write("evaluating", round=at.round_number)
-    if is_apart(run.config):
-        found = evaluated_apart(run, step.state, reported_in(reporting), round_number=at.round_number)
-    else:
-        found = evaluate(run, step.state, reporting, names, round_number=at.round_number)
-    return run.as_columns(found)
+def _evaluated(run: ServerRun, new: NewState) -> Measures:
+    """Return the metrics of a new state, where it is to be evaluated; None in all columns where it is not."""
+    names = [metric.name for metric in run.model_metrics.evaluated]
+    if not is_due(run, new.at.round_number):
+        return Measures(run.as_columns(dict.fromkeys(names)))
+    run.events.write("evaluating", round=new.at.round_number)
+    assert new.reporting is not None
+    found = evaluate(run, new.state, new.reporting, names, round_number=new.at.round_number)
+    return replace(found, columns=run.as_columns(found.columns))

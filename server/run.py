@@ -13,7 +13,6 @@ from fedlearn.core.clock import Clock
 from fedlearn.core.cohort import Member
 from fedlearn.core.metric import Measured, of_validation
 from fedlearn.core.metrics import Metrics
-from fedlearn.core.spread import Spread
 from fedlearn.core.state import State, UpdateKind
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
@@ -21,11 +20,11 @@ from fedlearn.runs.names import NODES
 from fedlearn.runs.nodes import NodeTable
 from fedlearn.runs.usage import ProcessorTime
 from server.anchors import Anchors
-from server.confusions import Confusions
 from server.early_stopping import Stopping, stops_by
 from server.exchange.exchange import Exchange
 from server.exchange.late_reports import LateAnswers, LateReports
 from server.exchange.notices import Notices
+from server.feature import Added, Feature, begin, features_of
 from server.node_directory import NodeDirectory
 from server.node_privacy import NodePrivacy
 from server.selectors import Selector, load_selector
@@ -65,6 +64,8 @@ class ServerRun:
         What is likely not meant in the run, a line each; said in its results, too.
     has_own_rate
         Whether the module configures its optimizer, so that no setting says the learning rate.
+    features
+        The features of the run, which have begun; those that the settings ask for, unless given.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class ServerRun:
         auxiliary: Sequence[str] = (),
         notes: Sequence[str] = (),
         has_own_rate: bool = False,
+        features: Sequence[Feature] | None = None,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -111,10 +113,12 @@ class ServerRun:
         self.model_metrics = model_metrics or store.metrics
         self.is_private = self.model_metrics.privacy_loss is not None if is_private is None else is_private
         self.test_is_public = test_is_public
+        self.features = _begun(config, strategy, store) if features is None else tuple(features)
+        for each in self.features:
+            each.run = self
         self.nodes = NodeTable(
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
-        self.confusions = Confusions()
         self.tested: Mapping[str, object] = {}  # of the test rows that are measured once (`server.tested`)
         self.stopping = Stopping(config, stops_by(config, store.metrics), store.history.rounds)
         self._began = exchange.wall.now()
@@ -135,19 +139,17 @@ class ServerRun:
             self.store.keep_nodes(changed)
 
     def _node_columns(self) -> list[str]:
-        return [*self.reported_by_nodes, *(self.measured_by_nodes if self.config.evaluation.nodes else ())]
+        return [*self.reported_by_nodes, *(name for added in self._added for name in added.nodes)]
 
     @property
-    def measured_by_nodes(self) -> tuple[str, ...]:
-        """The names of what nodes measure of a new state on their own examples, and beside it."""
-        names = [metric.name for metric in self.model_metrics.evaluated]
-        return (*names, *(f"{name}_{kind}" for kind in self.config.evaluation.kinds for name in names))
+    def _added(self) -> list[Added]:
+        return [each.metrics(self.model_metrics) for each in self.features]
 
     @property
     def reported_by_nodes(self) -> tuple[str, ...]:
         """The names of what a report may say that its node has measured."""
-        names = tuple(metric.name for metric in self.model_metrics.reported)
-        return (*names, *self.model_metrics.on_nodes) if self.config.evaluation.nodes else names
+        names = (metric.name for metric in self.model_metrics.reported)
+        return (*names, *(name for added in self._added for name in added.reports))
 
     def as_columns(self, measured: Measured) -> Measured:
         """Return what was measured of a state by the names of the table: those of validation rows, where it is."""
@@ -158,12 +160,6 @@ class ServerRun:
     def is_paused(self) -> bool:
         """Whether the run ends before its last round by `stop.after`."""
         return self.stopping.is_paused and len(self.store.history.rounds) < self.rounds.total
-
-    @property
-    def spread(self) -> Spread | None:
-        """The spread of the nodes' measures for the table of rounds; None if nodes do not measure."""
-        headline = self.model_metrics.headline if self.config.evaluation.nodes else None
-        return Spread(headline) if headline else None
 
     @property
     def clock(self) -> Clock:
@@ -190,3 +186,9 @@ class ServerRun:
         """The parcels that reports bring beside the state: name -> ParcelPlan."""
         ours = {} if self.protection is None else self.protection.asked
         return {**self.strategy.answers(self.state), **ours}
+
+
+def _begun(config: RunConfig, strategy: RoundStrategy[Any], store: RunStore) -> Sequence[Feature]:
+    features = features_of(config, strategy)
+    begin(features, store.state, store.memory)
+    return features

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fedlearn.core.cohort import At
 from fedlearn.core.metric import Measured
 from fedlearn.core.state import State
-from fedlearn.models import Evaluation
 from fedlearn.runs.names import BEST
 from fedlearn.runs.state_files import unpack_state
-from server.phases.answers import finite
-from server.phases.apart import ON_TEST_ROWS_ONCE, all_nodes, evaluated_apart, is_apart
-from server.phases.evaluation import on_test_set
+from server.feature import Measures, NewState, measured
+from server.phases.evaluation import measures_of, on_test_set
 from server.run import ServerRun
 
 
@@ -28,9 +27,6 @@ def tested(run: ServerRun) -> Mapping[str, object]:
     if not names or not run.store.history.rounds or run.is_paused:
         return {}
     last = len(run.store.history.rounds)
-    if is_apart(run.config):
-        of_nodes = evaluated_apart(run, run.state, all_nodes(run), round_number=last, on=ON_TEST_ROWS_ONCE)
-        return {name: of_nodes.get(name) for name in names}
     of_best = _of_best(run, names)
     found = _measured(run, run.state, last, names)
     if headline is None:
@@ -40,9 +36,11 @@ def tested(run: ServerRun) -> Mapping[str, object]:
 
 
 def _measured(run: ServerRun, state: State, round_number: int, names: list[str]) -> Measured:
-    total: Evaluation = on_test_set(run, state, once=True)
-    run.confusions.take(round_number, total.confusion, run.store.history.best_round)
-    return finite(run.model_metrics.completed(total.means), names)
+    def measure(new: NewState) -> Measures:
+        return measures_of(run, on_test_set(run, new.state, once=True), names)
+
+    found = measured(run.features, NewState(state, At(round_number, 0), once=True), measure).columns
+    return {name: found.get(name) for name in names}
 
 
 def _of_best(run: ServerRun, names: list[str]) -> Measured:

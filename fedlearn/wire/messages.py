@@ -7,6 +7,7 @@
 | training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
 | evaluation | ``evaluate`` | state, Flower's config; whether to measure more | metrics |
 | evaluation | ``evaluate.on_test_set`` | state, Flower's config | metrics of the node's own state |
+| question | ``query.feature`` | a feature's name, round, attempt, what else the feature says | what it answers |
 | round over | ``query.round_over`` | round, attempt, why | no records |
 
 The reports are in `fedlearn.wire.reports`, the keys of the records in `fedlearn.wire.records`.
@@ -21,7 +22,7 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower
-from fedlearn.core.cohort import Instruction
+from fedlearn.core.cohort import At, Instruction
 from fedlearn.core.errors import Refused, said
 from fedlearn.core.state import State
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
@@ -31,8 +32,10 @@ from fedlearn.wire.records import (
     CLIP,
     CONFIG,
     DOWNLINK,
+    FEATURE,
     INSTRUCTION,
     PARCELS,
+    QUESTION,
     READY_QUERY,
     ROUND_OVER,
     SECURE,
@@ -155,6 +158,28 @@ def evaluation(
 def is_beside(content: Mapping[str, flower.Record]) -> bool:
     """Return whether a node is asked to measure what ``evaluation.beside`` names, too."""
     return bool(read_config(content).get(BESIDE, False))
+
+
+def question(node_id: int, feature: str, at: At, said: Mapping[str, State], *, ttl: float) -> Message:
+    """Return the message that asks the part of a feature at a node something of its own, with parcels of arrays."""
+    about = flower.filled(ConfigRecord(), {FEATURE: feature, **at._asdict()})
+    content = flower.filled(RecordDict(), {CONFIG: about, **packed_parcels(said)})
+    return flower.message_to(content, node_id, QUESTION, ttl=ttl)
+
+
+def packed_parcels(parcels: Mapping[str, State]) -> dict[str, flower.Record]:
+    """Return named parcels of arrays as records."""
+    return {name: pack_arrays(arrays) for name, arrays in parcels.items()}
+
+
+def parcels_in(content: Mapping[str, flower.Record]) -> dict[str, State]:
+    """Return the parcels of a question or an answer: all its records of arrays."""
+    return {name: unpack_arrays(each) for name, each in content.items() if isinstance(each, ArrayRecord)}
+
+
+def asked_feature(content: Mapping[str, flower.Record]) -> str:
+    """Return the name of the feature that a question is for."""
+    return str(read_config(content).get(FEATURE, ""))
 
 
 def with_ttl(message: Message, ttl: float) -> Message:

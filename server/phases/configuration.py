@@ -16,6 +16,7 @@ from fedlearn.core.errors import RunFailed
 from fedlearn.core.seeding import downlink_seed
 from fedlearn.core.state import State
 from server.attempt import Configuration
+from server.feature import Instructions
 from server.run import ServerRun
 
 NOTHING: Mapping[int, Mapping[str, bytes]] = MappingProxyType({})
@@ -92,6 +93,9 @@ def written(
     messages = [
         wire.with_instruction(by_node[member.node_id], Instruction(*at, member.position), ttl=ttl) for member in members
     ]
+    instructions = Instructions(messages, members, state, at, anchors)
+    for each in run.features:
+        each.instruct(instructions)
     if run.anchors is not None:
         run.anchors.correct(messages, state, at, anchors)
     elif (shrink := _downlink(run.config, at)) is not None:

@@ -10,9 +10,7 @@ from fedlearn.aggregation import STATE
 from fedlearn.aggregation.steps import load_step, steps_of
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig
-from fedlearn.config.baselines import LOCAL, NONE
 from fedlearn.core.errors import SettingError
-from fedlearn.core.metric import ALONE
 from fedlearn.core.state import State, UpdateKind
 from fedlearn.flower.mods import load_mods
 from fedlearn.models import model_spec
@@ -84,12 +82,6 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
     check_downlink(config, kind)
     if not kind.is_averaged:
         _check_unaveraged(config, "trees" if kind is UpdateKind.ENSEMBLE else "sums")
-    if traits.is_private and config.evaluation.nodes:
-        raise SettingError(
-            "evaluation.nodes", config.evaluation.nodes,
-            "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
-            "that: use 0",
-        )  # fmt: skip
     if traits.is_private and config.evaluation.where == "nodes":
         raise SettingError(
             "evaluation.where", "nodes",
@@ -112,33 +104,6 @@ def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str =
                 "strategy.name", type(strategy).__name__,
                 f"it names a parcel {name!r}, which is a message's own record: take another name",
             )  # fmt: skip
-
-
-def check_baseline(config: RunConfig, traits: Traits, *, is_virtual: bool) -> None:
-    """Refuse a baseline of nodes that are real, or whose privacy budget would pay for what nobody is to see."""
-    which = config.training.baseline
-    if which != NONE and not is_virtual:
-        raise SettingError(
-            "training.baseline", which,
-            "a baseline is made in a simulation: the nodes of a network keep their examples, and send what they learn",
-        )  # fmt: skip
-    if which == LOCAL and traits.is_private:
-        raise SettingError(
-            "training.baseline", which,
-            "nodes would send models and scores that no budget pays for, though nothing is averaged: use 'central'",
-        )  # fmt: skip
-
-
-def check_beside(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse what no node would measure, or begin as the run did."""
-    named = config.evaluation.beside
-    if named and not config.evaluation.nodes:
-        raise SettingError("evaluation.beside", named, "no node measures: say by evaluation.nodes how many are to")
-    if ALONE in config.evaluation.kinds and config.model.initial and not is_virtual:
-        raise SettingError(
-            "evaluation.beside", named,
-            "a model alone begins as the run does, and nodes of a network do not have model.initial: leave one out",
-        )  # fmt: skip
 
 
 def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is_timed: bool) -> None:

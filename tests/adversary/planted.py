@@ -122,7 +122,7 @@ BUGS = (
         ways=("central", "alone")),
     Bug("a correction of a run's noise that adds it", "fedlearn/privacy/factorization/noise.py",
         "correction -= coefficient", "correction += coefficient", ways=("correlated",)),
-    Bug("one noise for all nodes of a run", "client/noised.py", '"node": task.partition_id', '"node": 0',
+    Bug("one noise for all nodes of a run", "client/features/local_noise.py", '"node": task.partition_id', '"node": 0',
         ways=("local", "distributed")),
     Bug("one coin for all nodes of a run", "server/selectors/poisson.py",
         "rng.random(self.clients)", "0 * rng.random(self.clients) + rng.random()", ways=("coins",)),

@@ -8,8 +8,8 @@ import signal
 import numpy as np
 import pytest
 
+import client.features.local_noise
 import client.handlers.training
-import client.noised
 import server.phases.quorum
 import server.phases.summing
 from fedlearn import flower
@@ -76,9 +76,9 @@ def real(settings, folder):
 
 def test_a_killed_server_gets_the_same_sum_and_a_node_draws_one_share_of_a_round(execute, tmp_path, monkeypatch):
     drawn = []
-    honest = client.noised.noise_of
+    honest = client.features.local_noise.noise_of
     monkeypatch.setattr(
-        client.noised, "noise_of",
+        client.features.local_noise, "noise_of",
         lambda config, task: drawn.append((task.round_number, task.partition_id)) or honest(config, task),
     )  # fmt: skip
     config = real({**SHARED, "rounds.total": 2}, tmp_path / "run")
@@ -95,9 +95,9 @@ def test_a_killed_server_gets_the_same_sum_and_a_node_draws_one_share_of_a_round
 def test_an_attempt_that_is_made_again_has_the_same_noise(tmp_path, monkeypatch):
     """Half of the nodes vanish before they sign, so nothing is unmasked, and the round is run again."""
     drawn = []
-    honest = client.noised.noise_of
+    honest = client.features.local_noise.noise_of
     monkeypatch.setattr(
-        client.noised, "noise_of",
+        client.features.local_noise, "noise_of",
         lambda config, task: drawn.append((task.round_number, task.partition_id)) or honest(config, task),
     )  # fmt: skip
     config = real({**SHARED, "rounds.total": 1}, tmp_path / "run")

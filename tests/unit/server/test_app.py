@@ -65,7 +65,7 @@ def test_test_rows_are_public_of_data_sets_that_come_with_fedlearn_alone(tmp_pat
 @pytest.mark.parametrize("name", ["ready", "bytes_up", "round", "time"])
 def test_metric_with_the_name_of_a_column_of_every_round_is_refused(name):
     with pytest.raises(UsageError, match=f"metric '{name}': every round has a column of this name"):
-        with_columns(Metrics((), (Metric(name), MAE)), (), on_nodes=False)
+        with_columns(Metrics((), (Metric(name), MAE)), ())
 
 
 @pytest.mark.parametrize(

@@ -30,21 +30,16 @@ from strategies.robust.geometry import Changes
 COLLECTED = "strategies.collected:Collected"
 
 
-def side_by_side(run: ServerRun, plan: FoldPlan) -> FoldPlan:
-    """Return the plan that keeps reports apart where attackers are to see them; else the plan as it is."""
-    attack = attack_of(run.config)
-    if attack is None or not attack.sees_all:
-        return plan
+def side_by_side(plan: FoldPlan) -> FoldPlan:
+    """Return the plan that leaves reports apart, as attackers are to see each of them."""
     state = replace(plan.parcels[STATE], accumulator=COLLECTED, steps=())
     return replace(plan, parcels={**plan.parcels, STATE: state})
 
 
 def with_lies(run: ServerRun, reporting: Reporting, at: At, plan: FoldPlan) -> Reporting:
-    """Return the reports with the lies of attackers that see all, added up as `plan` says; others as they are."""
+    """Return reports that lie side by side with the lies of attackers that see them, added up as `plan` says."""
     attack, collected = attack_of(run.config), reporting.sums[STATE]
-    if attack is None or not attack.sees_all:
-        return reporting
-    assert isinstance(collected, Collected)
+    assert attack is not None and isinstance(collected, Collected)
     told = [
         (member, report)
         for member, report in zip(reporting.members, reporting.reports, strict=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import numpy as np
-from flwr.app import MetricRecord
-from numpy.typing import NDArray
+from flwr.app import Message, MetricRecord
 
-from client.answer import Answer
+from client.feature import NodeFeature, Report, Rows
+from client.plain_answer import Answer
 from client.request import Request
 from fedlearn import wire
 from fedlearn.attacks import Attack, Claim, attack_of, attackers_of, load_attack
@@ -19,7 +18,7 @@ from fedlearn.data.base import Examples
 from fedlearn.models.loaded import loaded
 
 ATTACK, OPTIONS = "attack", "attack-options"  # of a node's own config
-KEPT = "attack"  # what an attack keeps in the node's memory
+LIES = "attack"  # what an attack keeps in the node's memory
 log = logging.getLogger(__name__)
 
 
@@ -31,14 +30,27 @@ def attack_at(request: Request) -> Attack | None:
     return attack_of(request.config) if request.partition_id in attackers_of(request.config) else None
 
 
-def poisoned(request: Request, train: Examples, rows: NDArray[np.integer[Any]]) -> Examples | None:
-    """Return the examples that the node trains on, in place of these rows, if it lies about them; else None."""
-    attack = attack_at(request)
-    if attack is None or not attack.poisons:
-        return None
-    classes = loaded(request.config)[0].spec.classes
-    rng = rng_for(request.config.seed, purpose="poison", node=request.partition_id)  # the same examples in all rounds
-    return attack.poisoned(train.at(rows), classes=classes, rng=rng)
+class Attacked(NodeFeature):
+    """What a node does that lies; nothing at an honest one."""
+
+    def why_not_stacked(self) -> str:
+        """Return that attackers learn from examples of their own making, where they do."""
+        attack = attack_of(self.config)
+        return "attackers learn from examples of their own making" if attack is not None and attack.poisons else ""
+
+    def examples(self, request: Request, train: Examples, rows: Rows) -> tuple[Examples, Rows]:
+        """Return the examples that the node trains on, in place of these rows, if it lies about them."""
+        attack = attack_at(request)
+        if attack is None or not attack.poisons:
+            return train, rows
+        classes = loaded(request.config)[0].spec.classes
+        rng = rng_for(request.config.seed, purpose="poison", node=request.partition_id)  # the same ones in all rounds
+        lies = attack.poisoned(train.at(rows), classes=classes, rng=rng)
+        return lies, np.arange(len(lies))
+
+    def answer(self, request: Request, answer: Answer, state: State, report: Report) -> Message:
+        """Return the report of what the node says in place of what it has made."""
+        return report(lied(request, answer, state))
 
 
 def lied(request: Request, answer: Answer, state: State) -> Answer:
@@ -48,7 +60,7 @@ def lied(request: Request, answer: Answer, state: State) -> Answer:
         return answer
     if request.is_real:
         log.warning("round %d: this node lies, by its own --attack", request.instruction.round_number)
-    kept: dict[str, Array] = dict(request.memory.arrays.get(KEPT, {}))
+    kept: dict[str, Array] = dict(request.memory.arrays.get(LIES, {}))
     metrics = answer.others.get(wire.METRICS)
     count = int(str(metrics[wire.NUM_EXAMPLES])) if isinstance(metrics, MetricRecord) else 1
     rng = rng_for(
@@ -56,7 +68,7 @@ def lied(request: Request, answer: Answer, state: State) -> Answer:
     )
     claim = attack.reported(Claim(state, answer.arrays, count), memory=kept, rng=rng)
     if kept:
-        request.memory.arrays[KEPT] = kept
+        request.memory.arrays[LIES] = kept
     others = dict(answer.others)
     if isinstance(metrics, MetricRecord):
         others[wire.METRICS] = MetricRecord({**metrics, wire.NUM_EXAMPLES: claim.num_examples})

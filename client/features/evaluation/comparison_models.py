@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from client.examples import examples_of, training_set
+from client.feature import Fit, NodeFeature
 from client.isolated_fits import PERSONAL, Fits, fits_of, plain_fits, tuning_fits
-from client.learners.base import LocalTask
+from client.learners.base import LocalFit, LocalTask
 from client.memory import NodeMemory
 from client.request import Request
+from fedlearn.config import RunConfig
 from fedlearn.core.metric import ALONE, GLOBAL, TUNED
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import State
@@ -27,6 +29,28 @@ from fedlearn.models.loaded import first_state
 
 STATE, ROUND = "state", "round"  # of what a node keeps for its model alone, below a prefix
 PREFIX = f"{ALONE}/"
+
+
+class ComparisonModels(NodeFeature):
+    """The common state, the node's model tuned, and a model alone, as far as the settings ask for them."""
+
+    @classmethod
+    def is_asked(cls, config: RunConfig) -> bool:
+        """Return whether anything is measured beside the model that a node uses."""
+        return bool(config.evaluation.kinds)
+
+    def why_not_stacked(self) -> str:
+        """Return nothing: the fit of the node's own model stays what it is."""
+        return ""
+
+    def fit(self, request: Request, state: State, task: LocalTask, fit: Fit) -> LocalFit:
+        """Return the fit; the model alone steps before, as a fit's arrays are the learner's until its next."""
+        train_alone(request, task)
+        return fit(state, task)
+
+    def measured(self, request: Request, state: State) -> Iterator[tuple[str, State]]:
+        """Yield the states that are compared with that of the node."""
+        yield from states_beside(request, state)
 
 
 def train_alone(request: Request, task: LocalTask) -> None:

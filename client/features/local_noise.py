@@ -5,30 +5,33 @@ The node's ledger is asked first, and keeps the answer: the same question gets t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from client.feature import Fit, NodeFeature
 from client.learners.base import LocalFit, LocalTask
-from fedlearn.config import RunConfig, per_run
+from client.ledger import own_noise
+from client.request import Request
+from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import Array, State, difference, layout_of
 from fedlearn.privacy.clipping import clipped
 from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
 
-if TYPE_CHECKING:
-    from fedlearn.privacy.local_dp import OwnNoise
-
 SHARED = "sums"  # the name of the one array of an answer whose noise is distributed
 
 
-@per_run
-def own_noise(config: RunConfig) -> OwnNoise:
-    """Return the noise that a node of this run adds to its change."""
-    from fedlearn.privacy.local_dp import OwnNoise
+class LocalNoise(NodeFeature):
+    """Adds the node's own noise to its change; the ledger has been asked before."""
 
-    return OwnNoise.of(config)
+    @classmethod
+    def is_asked(cls, config: RunConfig) -> bool:
+        """Return whether nodes add noise themselves."""
+        return config.nodes_add_noise
+
+    def fit(self, request: Request, state: State, task: LocalTask, fit: Fit) -> LocalFit:
+        """Return the fit with local noise; metrics, parcels and the number of examples are removed."""
+        return noised(request.config, state, task, fit(state, task))
 
 
 def noised(config: RunConfig, state: State, task: LocalTask, fit: LocalFit) -> LocalFit:

@@ -1,0 +1,65 @@
+"""Rules of what goes with what: a row for each thing that a run with a feature cannot have, beside the feature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
+
+from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError
+from fedlearn.models.loaded import Traits
+from strategies.base import RoundStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the settings of a run ask for, before round 1."""
+
+    config: RunConfig
+    traits: Traits
+    strategy: RoundStrategy[Any]
+    is_virtual: bool
+
+
+class Rule(NamedTuple):
+    """One thing that a run with a feature cannot have.
+
+    Parameters
+    ----------
+    setting
+        The setting that is wrong, as ``"secure.sums"``.
+    when
+        Whether it is.
+    because, instead
+        Why, and what to do: texts, in which ``{value}`` is the value of the setting and ``{clients}`` that of another
+        one; or what makes them of the settings.
+    """
+
+    setting: str
+    when: Callable[[Asked], object]
+    because: str | Callable[[Asked], str]
+    instead: str | Callable[[Asked], str] = ""
+
+    def check(self, asked: Asked) -> None:
+        """Raise SettingError where the setting is wrong."""
+        if self.when(asked):
+            said = [self._said(text, asked) for text in (self.because, self.instead) if text]
+            raise SettingError(self.setting, _value_of(asked.config, self.setting), ": ".join(said))
+
+    def _said(self, text: str | Callable[[Asked], str], asked: Asked) -> str:
+        if not isinstance(text, str):
+            return text(asked)
+        config = asked.config
+        return text.format(value=_value_of(config, self.setting), **config.__dict__)
+
+
+def _value_of(config: RunConfig, setting: str) -> Any:
+    return reduce(getattr, setting.split("."), config)
+
+
+def check_rules(rules: Iterable[Rule], asked: Asked) -> None:
+    """Raise SettingError for the first rule that the settings break."""
+    for rule in rules:
+        rule.check(asked)
