@@ -36,7 +36,6 @@ from server.completed import Completed
 from server.exchange.exchange import Exchange
 from server.feature import begin
 from server.feature import rest_of as rest_of_features
-from server.node_privacy import NodePrivacy, check_arrays, rest_of_noise
 from server.planning.compatibility import check_devices, check_parcels
 from server.planning.plan import Plan, planned
 from server.results.printing_log import PrintingLog
@@ -137,11 +136,10 @@ def _begun_or_resumed(
         store.load()
         if since := changes_since(store.arithmetic):
             refuse([name for name in exchange.ask(CHANGES_CONCERNING, tuple) if name in since], folder.path)
-        NodePrivacy.of(config, store.memory)  # refuses rounds that cost more than the budget
         begin(plan.features, store.state, store.memory)
         _check_rounds(config, store, folder)
         folder.write_settings(config)
-        rest = rest_of_features(plan.features, rest_of_anchors(rest_of_noise(rest_of(store.memory))))
+        rest = rest_of_features(plan.features, rest_of_anchors(rest_of(store.memory)))
         strategy.remember(remember(selector, draws.remember(rest)))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
@@ -152,7 +150,6 @@ def _begun_or_resumed(
         folder.write_settings(config)  # first: a folder with a state can then always be resumed
         state = exchange.ask(initial_state)
         check_parcels(strategy, state, personal=config.training.personal)
-        check_arrays(config, strategy, state)
         begin(plan.features, state, {})
         store.begin(state)
         if was_begun:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import cast
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from server.phases.reporting import tell
 from server.run import ServerRun
 from server.selectors import POISSON, Participation, selector_memory
 from strategies.base import Step, Turn
-from strategies.masked_mean import MaskedSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +124,14 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         What was added up, if it is not what the nodes have sent.
     """
     memory = run.strategy.memory()
-    protection = run.protection
-    total = reporting.sums[STATE]
-    released: Measured = {}
-    if protection is not None:
-        noise = run.draws.noise(at, of="sums of nodes")
-        total = noisy = protection.released(cast(Mapping[str, MaskedSum], reporting.sums), noise, at.round_number)
-        released = protection.measured(noisy, at.round_number)
     turn = Turn(
         state=run.state,
-        total=total,
-        parcels={} if protection else {name: total for name, total in reporting.sums.items() if name != STATE},
+        total=reporting.sums[STATE],
+        parcels={name: total for name, total in reporting.sums.items() if name != STATE},
         sends=sends or Sends(run.config.sends),
         at=at,
-        members=() if protection else reporting.members,
-        reports=() if protection else reporting.reports,
+        members=reporting.members,
+        reports=reporting.reports,
         clients=run.config.clients,
         noise=run.draws.noise(at),
     )
@@ -150,7 +141,6 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         step = run.strategy.next_state(turn)
     if run.kind.is_averaged:
         step = replace(step, state=_with_auxiliary(run, kept_in_bounds(step.state, run.state)))
-    step = replace(step, measured={**step.measured, **released})
     carried = [*step.state.values(), *run.strategy.memory().values()]
     if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in carried):
         return step
@@ -232,7 +222,7 @@ def commit(
     run.selector.learn(_participations(reporting), at.round_number)
     run.stopping.take(record)
     is_kept = bool(keep_every) and at.round_number % keep_every == 0
-    is_drawn_again = run.protection is not None and not run.draws.are_seeded  # after a kill: none of it may be left
+    is_drawn_again = run.config.server_adds_noise and not run.draws.are_seeded  # after a kill: none of it may be left
     if is_kept and not is_drawn_again:
         run.store.keep_model(step.state, at.round_number)
     if _is_stored_after(run, at.round_number):
@@ -256,13 +246,11 @@ def _is_stored_after(run: ServerRun, round_number: int) -> bool:
 
 
 def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
-    of_noise = {} if run.protection is None else run.protection.memory()
     of_anchors = {} if run.anchors is None else run.anchors.memory(under_way.versions)
     memory = {
         **run.strategy.memory(),
         **run.draws.memory(),
         **selector_memory(run.selector),
-        **of_noise,
         **of_anchors,
         **{name: array for each in run.features for name, array in each.memory().items()},
         **under_way.memory,

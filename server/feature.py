@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from flwr.app import ArrayRecord, Message
 from numpy.typing import NDArray
 
 from fedlearn import flower, wire
-from fedlearn.aggregation import FoldPlan
+from fedlearn.aggregation import FoldPlan, ParcelPlan
 from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At, Member
 from fedlearn.core.metric import Measured, Metric
@@ -47,7 +48,7 @@ SETTING = "rounds.features"
 
 
 class Added(NamedTuple):
-    """What a feature adds to the tables of a run.
+    """What a feature adds to the tables of a run, and to reports.
 
     Parameters
     ----------
@@ -57,11 +58,14 @@ class Added(NamedTuple):
         Names of what single nodes measure of a new state.
     reports
         Names of what a report may say that its node has measured.
+    parcels
+        The parcels that reports bring beside the state, by name.
     """
 
     rounds: Sequence[Metric] = ()
     nodes: Sequence[str] = ()
     reports: Sequence[str] = ()
+    parcels: Mapping[str, ParcelPlan] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

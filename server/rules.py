@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from fedlearn.config import RunConfig
@@ -33,30 +33,42 @@ class Rule(NamedTuple):
     when
         Whether it is.
     because, instead
-        Why, and what to do: texts, in which ``{value}`` is the value of the setting and ``{clients}`` that of another
-        one; or what makes them of the settings.
+        Why, and what to do: texts, in which ``{value}`` is the value of the setting and ``{config.clients}`` that of
+        another one; or what makes them of the settings.
+    before
+        What the text begins with.
     """
 
     setting: str
     when: Callable[[Asked], object]
     because: str | Callable[[Asked], str]
     instead: str | Callable[[Asked], str] = ""
+    before: str = ""
 
     def check(self, asked: Asked) -> None:
         """Raise SettingError where the setting is wrong."""
         if self.when(asked):
             said = [self._said(text, asked) for text in (self.because, self.instead) if text]
-            raise SettingError(self.setting, _value_of(asked.config, self.setting), ": ".join(said))
+            raise SettingError(self.setting, _value_of(asked.config, self.setting), self.before + ": ".join(said))
 
     def _said(self, text: str | Callable[[Asked], str], asked: Asked) -> str:
         if not isinstance(text, str):
             return text(asked)
         config = asked.config
-        return text.format(value=_value_of(config, self.setting), **config.__dict__)
+        return text.format(value=_value_of(config, self.setting), config=config, strategy=asked.strategy)
 
 
 def _value_of(config: RunConfig, setting: str) -> Any:
     return reduce(getattr, setting.split("."), config)
+
+
+def within(before: str, *rules: Rule, where: Callable[[Asked], object]) -> tuple[Rule, ...]:
+    """Return rules that hold only somewhere, and whose texts say so before all else."""
+    return tuple(rule._replace(before=before, when=partial(_both, where, rule.when)) for rule in rules)
+
+
+def _both(one: Callable[[Asked], object], other: Callable[[Asked], object], asked: Asked) -> object:
+    return one(asked) and other(asked)
 
 
 def check_rules(rules: Iterable[Rule], asked: Asked) -> None:

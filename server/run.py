@@ -24,9 +24,8 @@ from server.early_stopping import Stopping, stops_by
 from server.exchange.exchange import Exchange
 from server.exchange.late_reports import LateAnswers, LateReports
 from server.exchange.notices import Notices
-from server.feature import Added, Feature, begin, features_of
+from server.feature import Feature, begin, features_of
 from server.node_directory import NodeDirectory
-from server.node_privacy import NodePrivacy
 from server.selectors import Selector, load_selector
 from server.strategy_rng import Draws
 from server.unsent import Unsent
@@ -96,7 +95,6 @@ class ServerRun:
         self.rounds = config.rounds
         self.notes = notes
         self.has_own_rate = has_own_rate
-        self.protection = NodePrivacy.of(config, store.memory)
         self.anchors = Anchors.of(config, store.state, store.memory)
         self.flat = to_flower(config)
         self.events = events
@@ -116,6 +114,7 @@ class ServerRun:
         self.features = _begun(config, strategy, store) if features is None else tuple(features)
         for each in self.features:
             each.run = self
+        self._added = [each.metrics(self.model_metrics) for each in self.features]
         self.nodes = NodeTable(
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
@@ -140,10 +139,6 @@ class ServerRun:
 
     def _node_columns(self) -> list[str]:
         return [*self.reported_by_nodes, *(name for added in self._added for name in added.nodes)]
-
-    @property
-    def _added(self) -> list[Added]:
-        return [each.metrics(self.model_metrics) for each in self.features]
 
     @property
     def reported_by_nodes(self) -> tuple[str, ...]:
@@ -184,8 +179,8 @@ class ServerRun:
     @property
     def answers(self) -> Mapping[str, Any]:
         """The parcels that reports bring beside the state: name -> ParcelPlan."""
-        ours = {} if self.protection is None else self.protection.asked
-        return {**self.strategy.answers(self.state), **ours}
+        of_features = {name: plan for added in self._added for name, plan in added.parcels.items()}
+        return {**self.strategy.answers(self.state), **of_features}
 
 
 def _begun(config: RunConfig, strategy: RoundStrategy[Any], store: RunStore) -> Sequence[Feature]:

@@ -19,10 +19,8 @@ from fedlearn.secure.groups import coverage, groups_of, level_within, standing
 from fedlearn.secure.level import Chosen, chosen
 from fedlearn.secure.summands import dropping
 from server.grouped import check_groups, senders_of, takes_group_means
-from strategies.base import RoundStrategy
+from strategies.base import AVERAGE, RoundStrategy
 from strategies.fedavg import SPATIAL
-
-AVERAGE = "strategies.masked_mean:MaskedSum"  # the accumulator of strategies that need no more than a sum
 
 
 def check_secure(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any], *, is_virtual: bool) -> None:

@@ -276,6 +276,7 @@ HANDLERS = {
 
 FEATURES = {
     "baseline": "server.features.evaluation.local_baseline:Baseline",
+    "protected nodes": "server.features.privacy.protected_nodes:ProtectedNodes",
     "attackers": "server.features.attacks.attackers:Attackers",
     "backdoor": "server.features.attacks.backdoor_success:BackdoorSuccess",
     "measures on nodes": "server.features.evaluation.on_nodes:MeasuresOnNodes",

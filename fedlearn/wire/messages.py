@@ -215,6 +215,14 @@ def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     return next(others, ConfigRecord())
 
 
+def tell(content: RecordDict, told: Mapping[str, float]) -> None:
+    """Put further settings of a round beside those of the strategy."""
+    ours = (INSTRUCTION, PARCELS, WORK, SECURE, DOWNLINK)
+    keys = [key for key, each in content.items() if key not in ours and isinstance(each, ConfigRecord)]
+    key = keys[0] if keys else CONFIG
+    flower.filled(content, {key: ConfigRecord({**read_config(content), **told})})
+
+
 def read_clip(content: Mapping[str, flower.Record]) -> float:
     """Return the clipping norm of a round, which its instruction brings where it follows a quantile.
 

@@ -78,8 +78,7 @@ def written(
         If the strategy writes to nodes outside the cohort, or waits for more nodes than it has.
     """
     with run.draws.to_choose(run.strategy, "training", at):
-        told = ConfigRecord() if run.protection is None else ConfigRecord({**run.protection.told(at.round_number)})
-        written = list(run.strategy.configure_train(at.round_number, state, told, run.grid_of(cohort)))
+        written = list(run.strategy.configure_train(at.round_number, state, ConfigRecord(), run.grid_of(cohort)))
     by_node = {message.metadata.dst_node_id: message for message in written}
     if strangers := by_node.keys() - {member.node_id for member in cohort}:
         raise RunFailed(

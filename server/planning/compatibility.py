@@ -19,7 +19,8 @@ from fedlearn.plugins.tables import ALGORITHMS
 from server.exchange.exchange import Exchange
 from server.fitting_downlink import check_downlink
 from server.grouped import takes_group_means
-from server.selectors import Selector
+from server.rules import Rule, within
+from server.selectors import POISSON, SELECTORS, Selector
 from strategies import STRATEGIES, RoundStrategy
 
 PRODUCES = {
@@ -28,6 +29,42 @@ PRODUCES = {
     UpdateKind.ENSEMBLE: "ensembles",
     UpdateKind.SUMS: "sums",
 }
+OF_SELECTORS = (
+    *within(
+        "with rounds.selector = 'poisson' ",
+        Rule(
+            "rounds.selector", lambda asked: not asked.is_virtual,
+            "every node must be ready in every round, which is so in simulations alone", "use 'uniform'",
+        ),
+        Rule(
+            "devices.name", lambda asked: asked.config.devices.name,
+            "every node must be ready in every round", "leave it empty",
+        ),
+        Rule(
+            "rounds.over_selection", lambda asked: asked.config.rounds.over_selection > 1,
+            "all nodes that are drawn are waited for", "use 1",
+        ),
+        Rule(
+            "rounds.schedule", lambda asked: asked.config.rounds.schedule != "synchronous",
+            "rounds are drawn one by one", "use 'synchronous'",
+        ),
+        Rule(
+            "privacy.separation", lambda asked: asked.config.separates_nodes,
+            "nodes are drawn whether or not they have just taken part", "use 'uniform', or a separation of 1",
+        ),
+        Rule(
+            "privacy.trust", lambda asked: asked.config.privacy.trust == "distributed",
+            "a draw may be smaller than the sum that the shares of noise are made for", "use 'local'",
+        ),
+        where=lambda asked: asked.config.rounds.selector == POISSON,
+    ),
+    Rule(
+        "rounds.selector",
+        lambda asked: asked.traits.is_private and SELECTORS.load(asked.config.rounds.selector).goes_by_loss,
+        "selector {value!r} goes by the losses of nodes, and nodes whose model or learner is private report none",
+        "use 'uniform'",
+    ),
+)  # fmt: skip
 DOES = {UpdateKind.ENSEMBLE: "unites ensembles", UpdateKind.SUMS: "adds up sums"}
 
 

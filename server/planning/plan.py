@@ -20,9 +20,8 @@ from server.anchors import metrics_of_anchors
 from server.early_stopping import check_stopping, check_validation, hides_rows
 from server.exchange.exchange import Exchange
 from server.feature import Feature, features_of, rules_of
-from server.fitting_private import check_private
-from server.node_privacy import columns_of
 from server.planning.compatibility import (
+    OF_SELECTORS,
     check_fitting,
     check_schedule,
     check_stack,
@@ -81,7 +80,9 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
     check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
-    traits, of_batches = check_private(config, traits, strategy, is_virtual=exchange.is_virtual)
+    check_rules(OF_SELECTORS, Asked(config, traits, strategy, exchange.is_virtual))
+    if config.protects_nodes:
+        traits = measuring_nothing(traits, but_loss=config.nodes_add_noise)
     check_rules(rules_of(features), Asked(config, traits, strategy, exchange.is_virtual))
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
@@ -89,7 +90,7 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    beside = (*columns_of(config), *metrics_of_anchors(config), *metrics_added(features, of_model))
+    beside = (*metrics_of_anchors(config), *metrics_added(features, of_model))
     columns = with_columns(of_model, (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside))
     hides = hides_rows(config, strategy, is_private=traits.is_private)
     who = {"is_private": hides, "test_is_public": traits.test_is_public}
@@ -97,8 +98,14 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
         check_validation(config, **who)
         columns = columns.on_validation_rows()
     stops = check_stopping(config, columns, **who)
-    notes = (of_batches, cost_of_initial(config, columns), stops)
+    notes = (cost_of_initial(config, columns), stops)
     return Plan(config, traits, fingerprint, of_model, columns, make_schedule, features, tuple(filter(None, notes)))
+
+
+def measuring_nothing(traits: Traits, *, but_loss: bool) -> Traits:
+    """Return the traits of nodes that report nothing that they have measured, but what they have spent, if they do."""
+    reported = tuple(metric for metric in traits.metrics.reported if but_loss and metric.is_privacy_loss)
+    return replace(traits, metrics=replace(traits.metrics, reported=reported))
 
 
 def has_private_learner(exchange: Exchange) -> bool:

@@ -25,7 +25,7 @@ from fedlearn.runs.statistics import write_statistics
 from fedlearn.runs.usage import memory_bytes
 from server.run import ServerRun
 from server.secure import summed_in
-from server.spending import assumed, neighbors_of, noise_of_nodes, notices_of, promised, spent_by_partition, trust_of
+from server.spending import assumed, neighbors_of, notices_of, promised, spent_by_partition, trust_of
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
 SEEDED_NODES = "seeded noise: reproducible, protects nobody"
@@ -52,7 +52,6 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         **_on_nodes(history),
         **_privacy(run),
         **_spent_by_strategy(run),
-        **_of_nodes(run),
         **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
         **({"notices": list(run.notes)} if run.notes else {}),
         **_secure(run),
@@ -166,15 +165,6 @@ def _spent_by_strategy(run: ServerRun) -> dict[str, object]:
     return found
 
 
-def _of_nodes(run: ServerRun) -> dict[str, object]:
-    """Return what a run that protects nodes has promised and spent; nothing of any other."""
-    if run.config.nodes_add_noise:
-        return noise_of_nodes(run.config)
-    if run.protection is None:
-        return {}
-    return run.protection.summary(len(run.store.history.rounds), is_seeded=run.draws.are_seeded)
-
-
 def learning_rate(config: RunConfig) -> str:
     """Return the learning rate, with how it changes from round to round; empty of models that take no steps.
 
@@ -198,7 +188,7 @@ def learning_rate(config: RunConfig) -> str:
 def noise_notice(run: ServerRun) -> str:
     """Return the notices of every result: on a private model, its noise and rows, and on the strategy's draws."""
     of_model = notices_of(run.config, test_is_public=run.test_is_public) if run.is_private else []
-    of_nodes = SEEDED_NODES if run.protection and run.draws.are_seeded else ""
+    of_nodes = SEEDED_NODES if run.config.server_adds_noise and run.draws.are_seeded else ""
     of_mods = SEEDED_MODS if run.config.privacy.noise == "seeded" else SECURE_MODS
     notices = (*of_model, of_nodes, of_mods if run.config.client.mods else "", run.draws.notice)
     return "; ".join(notice for notice in notices if notice)

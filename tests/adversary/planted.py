@@ -116,7 +116,7 @@ BUGS = (
         "_sensitivity(clip, exponent, exact.size), (1,)) * np.ones(exact.shape, np.int64)", ways=("central", "local")),
     Bug("a tenth less noise than a run is booked for", f"{MECHANISMS}/gaussian.py",
         "math.ldexp(clip, -exponent) * (1 + SUMMING)", "math.ldexp(clip, -exponent) * 0.9", ways=("central", "local")),
-    Bug("no noise of a run where nothing was sent", "server/node_privacy.py",
+    Bug("no noise of a run where nothing was sent", "server/features/privacy/node_privacy.py",
         "        parts = np.split(noisy, ",
         "        noisy = np.where(exact == 0, 0.0, noisy)\n        parts = np.split(noisy, ",
         ways=("central", "alone")),

@@ -21,7 +21,7 @@ from fedlearn.engine.prepare import prepared
 from fedlearn.models.presets import settings_from
 from fedlearn.privacy.accounts.skellam import skellam_multiplier_for
 from fedlearn.privacy.local_dp import OwnNoise
-from server.node_privacy import NOISE, NodePrivacy
+from server.features.privacy.node_privacy import NOISE, NodePrivacy
 from tests.end_to_end.vanishing import Killed, Remote, Vanishing
 
 LOCAL = {

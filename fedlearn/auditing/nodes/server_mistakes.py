@@ -17,7 +17,6 @@ import numpy as np
 
 import server.committing
 import server.gate.gate
-import server.node_privacy
 from fedlearn.aggregation import STATE
 from fedlearn.auditing.bent import BENDS, Bend, Bent
 from fedlearn.auditing.drawn import why_not_coins
@@ -29,9 +28,9 @@ from fedlearn.privacy.accounts import GaussianRounds
 from fedlearn.privacy.nodes import NodePlan
 from fedlearn.privacy.noise import Noise, seeded_noise
 from fedlearn.runs.log import EventLog
-from server.node_privacy import NodePrivacy
+from server.features.privacy.node_privacy import NodePrivacy
+from server.features.privacy.round_clip import RoundClip
 from server.phases.asked import forget_asked
-from server.round_clip import RoundClip
 from server.run import ServerRun
 from server.selectors.base import Partitions
 from server.selectors.poisson import Poisson

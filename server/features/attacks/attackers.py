@@ -75,7 +75,7 @@ class Attackers(Feature):
         ),
         Rule(
             "attack.attackers", lambda asked: not attackers_of(asked.config),
-            "of {clients} nodes that is none", "use a larger share",
+            "of {config.clients} nodes that is none", "use a larger share",
         ),
         Rule("attack.name", lambda asked: _why_not_of(asked), lambda asked: _why_not_of(asked)),
         Rule(
@@ -84,9 +84,8 @@ class Attackers(Feature):
         ),
         Rule(
             "attack.name", lambda asked: _sees_all(asked) and asked.config.rounds.schedule != "synchronous",
-            "attackers need all honest reports of a round, and rounds.schedule = {rounds.schedule!r} counts them as "
-            "they come",
-            "use 'synchronous'",
+            "attackers need all honest reports of a round, and rounds.schedule = {config.rounds.schedule!r} counts "
+            "them as they come", "use 'synchronous'",
         ),
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from fedlearn.aggregation.plan import ParcelPlan
 from fedlearn.config import RunConfig
 from fedlearn.core.state import Array, ArraySpec
 from fedlearn.privacy.adaptive_clip import WITHIN, AdaptiveClip
-from server.secure import AVERAGE
+from strategies.base import AVERAGE
 from strategies.masked_mean import Float64, MaskedSum
 
 if TYPE_CHECKING:

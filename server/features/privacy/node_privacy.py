@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.aggregation.plan import STATE, ParcelPlan
+from fedlearn.aggregation.plan import STATE
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import EPSILON, Measured, Metric
@@ -27,7 +27,7 @@ from fedlearn.privacy.clipping import SLACK
 from fedlearn.privacy.mechanisms import gaussian
 from fedlearn.privacy.noise import Noise
 from fedlearn.wire import CLIP
-from server.round_clip import ASKED, RoundClip
+from server.features.privacy.round_clip import RoundClip
 from strategies.base import RoundStrategy
 from strategies.masked_mean import Float64, MaskedSum
 
@@ -58,7 +58,7 @@ class NodePrivacy:
 
     def __init__(self, config: RunConfig, memory: Memory) -> None:
         from fedlearn.privacy.nodes import NodePlan
-        from server.correlated import CorrelatedRows, matrix_in
+        from server.features.privacy.correlated import CorrelatedRows, matrix_in
 
         plan = NodePlan.of(config)
         begun = float(memory[NOISE]) if NOISE in memory else plan.noise_multiplier
@@ -85,11 +85,6 @@ class NodePrivacy:
         for each in (self._rows, self._clip):
             kept |= {} if each is None else each.memory()
         return kept
-
-    @property
-    def asked(self) -> Mapping[str, ParcelPlan]:
-        """The parcels that nodes send beside their change: whether it was within the clipping norm, if that follows."""
-        return {} if self._clip is None else ASKED
 
     def told(self, round_number: int) -> dict[str, float]:
         """Return what nodes are told of a round: its clipping norm, if that changes."""
@@ -198,11 +193,6 @@ def columns_of(config: RunConfig) -> tuple[Metric, ...]:
         SIGNAL,
         *of_clip,
     )
-
-
-def rest_of_noise(memory: Memory) -> dict[str, Array]:
-    """Return the arrays of a checkpoint that are not those of `NodePrivacy`."""
-    return {name: array for name, array in memory.items() if not name.startswith(OURS)}
 
 
 def _summed(total: MaskedSum, name: str) -> Float64:
