@@ -49,7 +49,6 @@ from server.results.summary import (
 )
 from server.run import ServerRun
 from server.schedules import Schedule, rest_of
-from server.secure import secure_notice
 from server.selectors import Selector, load_selector, remember
 from server.strategy_rng import Draws
 from server.tested import tested
@@ -162,7 +161,7 @@ def _begun_or_resumed(
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
     of_features = (notice for each in plan.features for notice in each.notices())
-    found = (*tried.notes, secure_notice(config), expected(config, store.state), *of_features)
+    found = (*tried.notes, *of_features, expected(config, store.state))
     return store, tuple(filter(None, found))
 
 

@@ -63,6 +63,8 @@ class Reporting:
         Why the round may neither be committed nor tried again: a secure sum was asked for, and there is none.
     groups
         The partition ids of the nodes of each secure sum; empty without one.
+    is_final
+        Whether no other attempt may be made at the round: where it cannot be committed, it is skipped.
     """
 
     members: Sequence[Member]
@@ -72,6 +74,7 @@ class Reporting:
     means: Mapping[str, float] = field(default_factory=dict)
     skipped: str = ""
     groups: Sequence[tuple[int, ...]] = ()
+    is_final: bool = False
 
     def count(self, fate: Fate) -> int:
         """Return how many members met this fate."""

@@ -20,7 +20,6 @@ from server.attempt import RUN_AGAIN, Collected, NotCommitted, Reporting
 from server.feature import Measures, NewState
 from server.feature import measured as measured_with
 from server.gate.limits import FEWEST, measured, too_far, typical_after
-from server.phases.asked import forget_asked
 from server.phases.evaluation import evaluate, is_due
 from server.phases.node_rows import rows_of
 from server.phases.quorum import missing_quorum
@@ -49,8 +48,8 @@ class UnderWay:
 def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitted | None:
     """Commit what was collected, or abandon it and return why.
 
-    That is: reports that must be judged anew, no quorum, or a state that is not finite. After a secure sum, of which
-    there is one for each round, the round is skipped instead.
+    That is: reports that must be judged anew, no quorum, or a state that is not finite. Where no other attempt may be
+    made, as after a secure sum, the round is skipped instead.
     """
     if collected.reporting.skipped:
         skip(run, collected, at, collected.reporting.skipped)
@@ -62,7 +61,7 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
         reason = reason or "the new state would hold NaN or infinity"
         if run.config.rounds.selector == POISSON:
             raise RunFailed(f"round {at.round_number}: {reason}; with Poisson sampling no draw is made again")
-        if run.config.is_secure:
+        if collected.reporting.is_final:
             skip(run, collected, at, reason)
             return None
         abandon(run, collected.reporting, at, reason)
@@ -231,7 +230,6 @@ def commit(
         run.store.put_off(step.state, record, is_worked_on=under_way is not None)
     if is_kept and is_drawn_again:
         run.store.keep_model(step.state, at.round_number)
-    forget_asked(run)
     if step.left_out:
         left_out = [partition for place in step.left_out for partition in reporting.counted[place]]
         run.events.write("left-out", **at.where, partitions=left_out)

@@ -5,10 +5,10 @@ those of ``rounds.features``. The core of the server calls the moments below; it
 
 | moment | when it is |
 |---|---|
-| `rules`, `metrics` | before round 1, when the settings are checked and the columns of the tables are known |
+| `rules` (`check`), `metrics` | before round 1, when the settings are checked and the columns of the tables are known |
 | `begin`, `notices` | before round 1, with the first state or the last stored one |
 | `instruct` | when the messages to a cohort are written, before they are sent |
-| `collect` | around configuration and reporting of a selected cohort: one feature may take their place |
+| `collect` | around selection, configuration and reporting: one feature may take their place |
 | `reports` | around the collection of reports |
 | `turn` | when reports have been added up, before the strategy makes the next state of them |
 | `measured` | around the measurements of a new state |
@@ -40,8 +40,8 @@ from fedlearn.core.state import Array, State
 from fedlearn.plugins import tables
 from fedlearn.plugins.listed import listed
 from fedlearn.plugins.registry import load_reference
-from server.attempt import Reporting
-from server.rules import Rule
+from server.attempt import Collected, NotCommitted, Reporting
+from server.rules import Asked, Rule, check_rules
 from strategies.base import RoundStrategy, Turn
 
 SETTING = "rounds.features"
@@ -138,6 +138,7 @@ class Instructions:
 
 Measure = Callable[[NewState], Measures]
 Collect = Callable[[FoldPlan, At], Reporting]
+Attempt = Callable[[At], Collected | NotCommitted]
 
 
 class Feature:
@@ -165,6 +166,10 @@ class Feature:
         """Return whether a run with these settings has the feature; one of ``rounds.features`` is always asked for."""
         return True
 
+    def check(self, asked: Asked) -> None:
+        """Raise SettingError for settings that do not go with the feature: the first of its rules that they break."""
+        check_rules(self.rules, asked)
+
     def metrics(self, of_model: Metrics) -> Added:
         """Return what the feature adds to the tables of the run."""
         return Added()
@@ -184,6 +189,16 @@ class Feature:
 
     def instruct(self, instructions: Instructions) -> None:
         """Put further records into the messages to nodes that are to train."""
+
+    def collect(self, at: At, collect: Attempt) -> Collected | NotCommitted:
+        """Return what an attempt at a round has collected, or why nothing can be committed.
+
+        Parameters
+        ----------
+        collect
+            Selects a cohort, configures it and collects its reports, as without this feature.
+        """
+        return collect(at)
 
     def reports(self, plan: FoldPlan, at: At, collect: Collect) -> Reporting:
         """Return the reports of an attempt, added up as `plan` says.
@@ -226,11 +241,6 @@ def features_of(config: RunConfig, strategy: RoundStrategy[Any]) -> tuple[Featur
     for each in found:
         each.config, each.strategy = config, strategy
     return found
-
-
-def rules_of(features: Sequence[Feature]) -> list[Rule]:
-    """Return the rules of features, in their order."""
-    return [rule for each in features for rule in each.rules]
 
 
 def begin(features: Sequence[Feature], state: State, memory: Mapping[str, Array]) -> None:

@@ -25,7 +25,7 @@ SELDOM_READ = frozenset({
     "google.protobuf.text_format", "grpc.aio", "httpx",
     "torch.distributions", "torch.export",
     "client.summing", "fedlearn.secure.keys", "fedlearn.secure.level", "fedlearn.secure.policy",  # of secure sums
-    "server.phases.summing",
+    "server.features.secure_sums.collect",
 })  # fmt: skip
 
 _running: set[str] = set()

@@ -275,6 +275,7 @@ HANDLERS = {
 """What a node does with a message of each type: functions called with a `client.request.Request`."""
 
 FEATURES = {
+    "secure sums": "server.features.secure_sums.secure_sums:SecureSums",
     "baseline": "server.features.evaluation.local_baseline:Baseline",
     "protected nodes": "server.features.privacy.protected_nodes:ProtectedNodes",
     "attackers": "server.features.attacks.attackers:Attackers",

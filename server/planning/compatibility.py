@@ -18,7 +18,6 @@ from fedlearn.models.loaded import Traits
 from fedlearn.plugins.tables import ALGORITHMS
 from server.exchange.exchange import Exchange
 from server.fitting_downlink import check_downlink
-from server.grouped import takes_group_means
 from server.rules import Rule, within
 from server.selectors import POISSON, SELECTORS, Selector
 from strategies import STRATEGIES, RoundStrategy
@@ -125,6 +124,11 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
             "that: use 'server' or 'none'",
         )  # fmt: skip
+
+
+def takes_group_means(config: RunConfig, strategy: RoundStrategy[Any]) -> bool:
+    """Return whether the strategy gets, of each group with a sum of its own, the mean for a report."""
+    return config.is_secure and config.secure.group_size > 0 and strategy.takes_groups
 
 
 def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str = "") -> None:

@@ -19,7 +19,7 @@ from fedlearn.runs.log import OF_EVENTS
 from server.anchors import metrics_of_anchors
 from server.early_stopping import check_stopping, check_validation, hides_rows
 from server.exchange.exchange import Exchange
-from server.feature import Feature, features_of, rules_of
+from server.feature import Feature, features_of
 from server.planning.compatibility import (
     OF_SELECTORS,
     check_fitting,
@@ -29,7 +29,6 @@ from server.planning.compatibility import (
 )
 from server.rules import Asked, check_rules
 from server.schedules import load_schedule, metrics_of
-from server.secure import check_secure
 from server.spending import check_records, cost_of_initial, counted_in, notices_of, promised, without_exact
 from strategies import RoundStrategy
 
@@ -79,11 +78,12 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
     features = features_of(config, strategy)
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
-    check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
-    check_rules(OF_SELECTORS, Asked(config, traits, strategy, exchange.is_virtual))
+    asked = Asked(config, traits, strategy, exchange.is_virtual)
+    check_rules(OF_SELECTORS, asked)
+    for each in features:
+        each.check(asked)
     if config.protects_nodes:
         traits = measuring_nothing(traits, but_loss=config.nodes_add_noise)
-    check_rules(rules_of(features), Asked(config, traits, strategy, exchange.is_virtual))
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))

@@ -24,7 +24,6 @@ from fedlearn.runs.participation import is_secret, without_participation
 from fedlearn.runs.statistics import write_statistics
 from fedlearn.runs.usage import memory_bytes
 from server.run import ServerRun
-from server.secure import summed_in
 from server.spending import assumed, neighbors_of, notices_of, promised, spent_by_partition, trust_of
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
@@ -54,7 +53,6 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         **_spent_by_strategy(run),
         **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
         **({"notices": list(run.notes)} if run.notes else {}),
-        **_secure(run),
         **{name: value for each in run.features for name, value in each.summary().items()},
         **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
         "metrics": history.metrics.to_plain(),
@@ -144,14 +142,6 @@ def _privacy(run: ServerRun) -> dict[str, object]:
         "noise": "secure" if most.is_secure else "seeded",
         "noise_notice": "",
     }
-
-
-def _secure(run: ServerRun) -> dict[str, object]:
-    """Return what came of masked sums; empty without."""
-    if run.config.secure.sums != "masked":
-        return {}
-    run.events.flush()
-    return {"secure": summed_in(run.store.folder / EVENTS)}
 
 
 def _spent_by_strategy(run: ServerRun) -> dict[str, object]:

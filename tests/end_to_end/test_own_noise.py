@@ -10,8 +10,8 @@ import pytest
 
 import client.features.local_noise
 import client.handlers.training
+import server.features.secure_sums.collect
 import server.phases.quorum
-import server.phases.summing
 from fedlearn import flower
 from fedlearn.auditing.nodes.chosen import Chosen
 from fedlearn.config import to_flower
@@ -113,7 +113,10 @@ def test_a_sum_of_fewer_shares_is_never_unmasked(execute, monkeypatch):
     settings = {**SHARED, "rounds.quorum": 0.8}
     with pytest.raises(RunFailed, match="4 of 6 nodes reported, quorum is 5"):
         execute(settings, engine="inline")
-    for phase in (server.phases.quorum, server.phases.summing):  # a server that lies of what it takes for a quorum
+    for phase in (
+        server.phases.quorum,
+        server.features.secure_sums.collect,
+    ):  # a server that lies of what it takes for a quorum
         monkeypatch.setattr(phase, "missing_quorum", lambda run, reporting, wanted=0: "")
     monkeypatch.setattr("server.committing.missing_quorum", lambda run, reporting, wanted=0: "")
     with pytest.raises(RunFailed) as failed:

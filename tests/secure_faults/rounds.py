@@ -30,7 +30,7 @@ from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.node_calls import error_reply
 from fedlearn.engine.prepare import prepared
 from fedlearn.flower import ErrorCode
-from server.phases.sums import SumOfNodes
+from server.features.secure_sums.sums import SumOfNodes
 from tests.end_to_end.vanishing import KINDS, Killed, Remote, settings_of
 
 MOST_KILLS, ROUNDS = 2, 2

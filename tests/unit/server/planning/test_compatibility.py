@@ -12,9 +12,9 @@ from fedlearn.core.state import UpdateKind
 from fedlearn.data.cifar10 import SPEC
 from fedlearn.models.loaded import Traits
 from fedlearn.models.presets import settings_from
-from server.feature import features_of, rules_of
+from server.feature import features_of
 from server.planning.compatibility import check_fitting, check_parcels, check_trust
-from server.rules import Asked, check_rules
+from server.rules import Asked
 from strategies import load_strategy
 from strategies.fedavg import FedAvg
 
@@ -33,7 +33,8 @@ def check(traits, **flat):
 def check_features(traits, flat, *, is_virtual=True):
     config = settings_from(flat)
     strategy = load_strategy(config.strategy)
-    check_rules(rules_of(features_of(config, strategy)), Asked(config, traits, strategy, is_virtual))
+    for each in features_of(config, strategy):
+        each.check(Asked(config, traits, strategy, is_virtual))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from fedlearn import wire
 from fedlearn.aggregation import STATE
 from fedlearn.core.cohort import At, Fate, Member
 from fedlearn.core.errors import Refused, UsageError
+from fedlearn.core.metric import Combine
 from fedlearn.core.refusals import explained
 from fedlearn.core.state import UpdateKind, layout_of
 from fedlearn.models.loaded import whole_numbers_of
@@ -44,14 +45,13 @@ from fedlearn.secure.server import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total, fixed_point_of
 from fedlearn.secure.whole import WholeNumbers
 from server.attempt import NotCommitted, Reporting, Selection
-from server.grouped import too_few_groups
-from server.phases.asked import AskedSum, asked_sum, store_asked
+from server.features.secure_sums.groups import groups_in, level_of, too_few_groups
+from server.features.secure_sums.pending_unmasking import AskedSum, asked_sum, store_asked
+from server.features.secure_sums.sums import SumOfNodes, Whole, added_up, counts_of, masked_plan, with_absent
 from server.phases.configuration import configure
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import collect_reports, tell
-from server.phases.sums import SumOfNodes, Whole, added_up, counts_of, masked_plan, with_absent
 from server.run import ServerRun
-from server.secure import groups_in, level_of, summed_metrics
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class _Attempt:
         self._question = Question(run.config.out, *at)
         self._cohort = {member.partition_id: member for member in selection.cohort}
         self._keys, self._anchors = selection.keys, selection.anchors
-        self._metrics = summed_metrics(run.model_metrics)
+        self._metrics = [metric.name for metric in run.model_metrics.reported if metric.combine is Combine.MEAN]
         has_whole = run.kind is UpdateKind.SUMS or run.config.nodes_add_noise
         self._whole = whole_numbers_of(run.config, layout_of(run.state)) if has_whole else None
         self._bits = (self._whole or fixed_point_of(run.config)).modulus_bits
@@ -252,7 +252,8 @@ class _Attempt:
             return replace(reporting, skipped=missing)
         tell(self._run, reporting, {Fate.REPORTED: "summed"}, self._at)
         sums, means = added_up(self._run, found)
-        return replace(reporting, sums={STATE: sums}, means=means, groups=[each.reported for each, _ in found])
+        groups = [each.reported for each, _ in found]
+        return replace(reporting, sums={STATE: sums}, means=means, groups=groups, is_final=True)
 
     def _missing(self, reporting: Reporting) -> str:
         """Return why too few nodes, or groups, are left for the round to count; empty if they are enough."""

@@ -22,9 +22,10 @@ from fedlearn.secure.server import Missing, SecureServer
 from fedlearn.secure.summands import Flat, Summands, Total
 from fedlearn.secure.whole import WholeNumbers
 from server.attempt import Reporting
-from server.grouped import senders_of, takes_group_means
-from server.phases.group_means import group_means
+from server.features.secure_sums.group_means import group_means
+from server.features.secure_sums.groups import senders_of
 from server.phases.reporting import fold_plan
+from server.planning.compatibility import takes_group_means
 from server.run import ServerRun
 from strategies.masked_mean import MaskedSum
 
@@ -112,7 +113,7 @@ def masked_plan(run: ServerRun, at: At, sums: Sequence[SumOfNodes], *, cohort: S
     plan = fold_plan(run, at, cohort=len(cohort))
     groups = [group for member in cohort if (group := group_of[member.partition_id]) is not None]
     return replace(
-        plan, gate="server.masked_gate:MaskedGate", typical=None, kind=UpdateKind.DENSE,
+        plan, gate="server.features.secure_sums.masked_gate:MaskedGate", typical=None, kind=UpdateKind.DENSE,
         metrics={name: metric for name, metric in plan.metrics.items() if metric.is_privacy_loss},
         parcels={STATE: ParcelPlan(layout, "fedlearn.aggregation.modular:ModularSum", uniform=True)},
         masked=MaskedPlan(bits, groups),

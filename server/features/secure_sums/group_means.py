@@ -1,4 +1,4 @@
-"""The mean change of each group, in the place of a report: for defences under secure sums (`server.grouped`)."""
+"""The mean change of each group, in the place of a report: for defences under secure sums."""
 
 from __future__ import annotations
 

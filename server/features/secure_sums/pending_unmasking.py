@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from fedlearn.core.cohort import At, Fate, Member, NodeReport
 from fedlearn.core.errors import CheckpointError, Refused
 from fedlearn.runs.files import storing, write_atomically
-from fedlearn.runs.log import EventTail
-from fedlearn.runs.names import ASKED_SUM, EVENTS
+from fedlearn.runs.names import ASKED_SUM
 from fedlearn.secure import texts
 from server.attempt import Reporting
 from server.run import ServerRun
@@ -83,7 +82,7 @@ def asked_sum(run: ServerRun, at: At) -> AskedSum | None:
         If the file does not hold what was written.
     """
     file = run.store.folder / ASKED_SUM
-    if not run.config.is_secure or not file.exists():
+    if not file.exists():
         return None
     try:
         asked = texts.from_bytes(AskedSum, file.read_bytes())
@@ -95,22 +94,7 @@ def asked_sum(run: ServerRun, at: At) -> AskedSum | None:
 
 
 def forget_asked(run: ServerRun) -> None:
-    """Remove the sums that were asked for, as its round is committed."""
-    (run.store.folder / ASKED_SUM).unlink(missing_ok=True)
-
-
-def attempts_before(run: ServerRun, round_number: int) -> int:
-    """Return how many attempts at a round a killed server has made that nodes of secure sums remember.
-
-    A sum that it has asked for belongs to the last of them, which goes on under its own number.
-    """
-    if not run.config.is_secure or run.exchange.is_virtual:
-        return 0
-    if (asked := asked_sum(run, At(round_number, 1))) is not None:
-        return asked.at[1] - 1
-    tried = (
-        event["attempt"]
-        for event in EventTail(run.store.folder / EVENTS).read()
-        if event.get("event") == "round-started" and event.get("round") == round_number
-    )
-    return max(tried, default=0)
+    """Remove the sums that were asked for, if their round is committed."""
+    next_round = len(run.store.history.rounds) + 1
+    if (run.store.folder / ASKED_SUM).exists() and asked_sum(run, At(next_round, 1)) is None:
+        (run.store.folder / ASKED_SUM).unlink()
