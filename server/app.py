@@ -31,7 +31,6 @@ from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import MANIFEST
 from fedlearn.runs.settings import kept_settings
 from fedlearn.runs.stop_requests import stoppable
-from server.anchors import expected, rest_of_anchors
 from server.completed import Completed
 from server.exchange.exchange import Exchange
 from server.feature import begin
@@ -138,7 +137,7 @@ def _begun_or_resumed(
         begin(plan.features, store.state, store.memory)
         _check_rounds(config, store, folder)
         folder.write_settings(config)
-        rest = rest_of_features(plan.features, rest_of_anchors(rest_of(store.memory)))
+        rest = rest_of_features(plan.features, rest_of(store.memory))
         strategy.remember(remember(selector, draws.remember(rest)))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
@@ -161,7 +160,7 @@ def _begun_or_resumed(
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
     of_features = (notice for each in plan.features for notice in each.notices())
-    found = (*tried.notes, *of_features, expected(config, store.state))
+    found = (*tried.notes, *of_features)
     return store, tuple(filter(None, found))
 
 

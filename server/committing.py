@@ -210,7 +210,6 @@ def commit(
             **reporting.means,
             **scores,
             **step.measured,
-            **({} if run.anchors is None else run.anchors.measured()),
         },
     )
     counted = measured([report for report in reporting.reports if report.fate is Fate.REPORTED])
@@ -244,13 +243,11 @@ def _is_stored_after(run: ServerRun, round_number: int) -> bool:
 
 
 def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
-    of_anchors = {} if run.anchors is None else run.anchors.memory(under_way.versions)
     memory = {
         **run.strategy.memory(),
         **run.draws.memory(),
         **selector_memory(run.selector),
-        **of_anchors,
-        **{name: array for each in run.features for name, array in each.memory().items()},
+        **{name: array for each in run.features for name, array in each.memory(under_way.versions).items()},
         **under_way.memory,
     }
     run.store.save(

@@ -8,6 +8,7 @@ those of ``rounds.features``. The core of the server calls the moments below; it
 | `rules` (`check`), `metrics` | before round 1, when the settings are checked and the columns of the tables are known |
 | `begin`, `notices` | before round 1, with the first state or the last stored one |
 | `instruct` | when the messages to a cohort are written, before they are sent |
+| `answered` | when an asynchronous schedule takes in what a node has answered |
 | `collect` | around selection, configuration and reporting: one feature may take their place |
 | `reports` | around the collection of reports |
 | `turn` | when reports have been added up, before the strategy makes the next state of them |
@@ -20,7 +21,7 @@ In a moment *around* something the first feature is the innermost: it acts befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -107,7 +108,7 @@ class Measures:
     confusion: NDArray[np.int64] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Instructions:
     """The messages to nodes that are to train, before they are sent.
 
@@ -120,14 +121,20 @@ class Instructions:
     state
         The state that all bring, as it is packed.
     anchors
-        Node id -> the name of the anchor that the node says it keeps.
+        Node id -> the name of the anchor that the node says it keeps; None where nodes were not asked.
+    again
+        Whether they were sent, and counted, before the run was stopped.
+    anchor
+        The state that the decoded one is a correction to, if a feature sends it so, as nodes have it.
     """
 
     messages: Sequence[Message]
     members: Sequence[Member]
     state: ArrayRecord
     at: At
-    anchors: Mapping[int, str] = field(default_factory=dict)
+    anchors: Mapping[int, str] | None = None
+    again: bool = False
+    anchor: State | None = None
 
     def send(self, parcel: str, arrays: State) -> None:
         """Put arrays into all messages; a learner finds them in ``task.parcels`` by the name of the parcel."""
@@ -190,6 +197,9 @@ class Feature:
     def instruct(self, instructions: Instructions) -> None:
         """Put further records into the messages to nodes that are to train."""
 
+    def answered(self, member: Member, at: At, reply: Message) -> None:
+        """Take note of what a node has answered to an instruction, where a schedule waits for no cohort."""
+
     def collect(self, at: At, collect: Attempt) -> Collected | NotCommitted:
         """Return what an attempt at a round has collected, or why nothing can be committed.
 
@@ -224,8 +234,14 @@ class Feature:
         """
         return measure(new)
 
-    def memory(self) -> Mapping[str, Array]:
-        """Return the arrays that a resume needs; their names begin with `stores`."""
+    def memory(self, versions: Collection[int]) -> Mapping[str, Array]:
+        """Return the arrays that a resume needs; their names begin with `stores`.
+
+        Parameters
+        ----------
+        versions
+            The rounds whose states nodes still work on, where a schedule waits for no cohort.
+        """
         return {}
 
     def summary(self) -> Mapping[str, object]:

@@ -19,7 +19,6 @@ from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import NODES
 from fedlearn.runs.nodes import NodeTable
 from fedlearn.runs.usage import ProcessorTime
-from server.anchors import Anchors
 from server.early_stopping import Stopping, stops_by
 from server.exchange.exchange import Exchange
 from server.exchange.late_reports import LateAnswers, LateReports
@@ -95,7 +94,6 @@ class ServerRun:
         self.rounds = config.rounds
         self.notes = notes
         self.has_own_rate = has_own_rate
-        self.anchors = Anchors.of(config, store.state, store.memory)
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind

@@ -90,6 +90,8 @@ MOVED: dict[str, str] = {
     "client.noised": "client.features.local_noise",
     "client.apart": "client.features.evaluation.local_baseline",
     "client.beside": "client.features.evaluation.comparison_models",
+    "server.anchors": "server.features.downlink.anchors",
+    "server.fitting_downlink": "server.features.downlink.rules",
     "server.secure": "server.features.secure_sums.rules",
     "server.grouped": "server.features.secure_sums.groups",
     "server.masked_gate": "server.features.secure_sums.masked_gate",

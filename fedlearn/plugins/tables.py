@@ -280,6 +280,7 @@ FEATURES = {
     "protected nodes": "server.features.privacy.protected_nodes:ProtectedNodes",
     "attackers": "server.features.attacks.attackers:Attackers",
     "backdoor": "server.features.attacks.backdoor_success:BackdoorSuccess",
+    "downlink": "server.features.downlink.downlink:CodedDownlink",
     "measures on nodes": "server.features.evaluation.on_nodes:MeasuresOnNodes",
     "confusion": "server.features.evaluation.confusion:Confusions",
     "root training": "server.features.root_training:RootTraining",

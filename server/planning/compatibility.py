@@ -17,7 +17,6 @@ from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
 from fedlearn.plugins.tables import ALGORITHMS
 from server.exchange.exchange import Exchange
-from server.fitting_downlink import check_downlink
 from server.rules import Rule, within
 from server.selectors import POISSON, SELECTORS, Selector
 from strategies import STRATEGIES, RoundStrategy
@@ -115,7 +114,6 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
     _check_learner(config, strategy)
     _check_algorithm(config)
     _check_steps(config, strategy)
-    check_downlink(config, kind)
     if not kind.is_averaged:
         _check_unaveraged(config, "trees" if kind is UpdateKind.ENSEMBLE else "sums")
     if traits.is_private and config.evaluation.where == "nodes":

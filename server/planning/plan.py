@@ -16,7 +16,6 @@ from fedlearn.models.loaded import traits as traits_of
 from fedlearn.plugins.tables import CLIENT_ABOUT
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import OF_EVENTS
-from server.anchors import metrics_of_anchors
 from server.early_stopping import check_stopping, check_validation, hides_rows
 from server.exchange.exchange import Exchange
 from server.feature import Feature, features_of
@@ -90,8 +89,8 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    beside = (*metrics_of_anchors(config), *metrics_added(features, of_model))
-    columns = with_columns(of_model, (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside))
+    of_features = metrics_added(features, of_model)
+    columns = with_columns(of_model, (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *of_features))
     hides = hides_rows(config, strategy, is_private=traits.is_private)
     who = {"is_private": hides, "test_is_public": traits.test_is_public}
     if config.data.validates:

@@ -5,7 +5,7 @@ Where nodes add noise themselves the server adds none, and only the rules and wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -77,7 +77,7 @@ class ProtectedNodes(Feature):
             return found
         return replace(found, columns={**found.columns, **self._noise.measured(self._noisy, new.at.round_number)})
 
-    def memory(self) -> Mapping[str, Array]:
+    def memory(self, versions: Collection[int]) -> Mapping[str, Array]:
         """Return the noise that the run began with, and what later noise depends on."""
         return {} if self._noise is None else self._noise.memory()
 

@@ -18,7 +18,7 @@ from fedlearn.compression.anchor import corrected, correction, name_of
 from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At, Member
 from fedlearn.core.errors import RunFailed
-from fedlearn.core.metric import ANCHORS_SENT, DOWNLINK_ERROR, Measured, Metric
+from fedlearn.core.metric import ANCHORS_SENT, DOWNLINK_ERROR, Measured
 from fedlearn.core.seeding import anchor_seed, downlink_seed, rng_for
 from fedlearn.core.state import Array, State, layout_of
 from fedlearn.wire.downlink import Downlink, anchor_size, name_anchor
@@ -168,27 +168,12 @@ class Heard:
         fixed = {each.node_id: self._serving(int(self._rounds[each.partition_id])) for each in members}
         return {node_id: "" if each is None else each.name for node_id, each in fixed.items()}
 
-    def state(self, at: At) -> State | None:
-        """Return the anchor to which the state of an attempt was sent as a correction; None without anchors."""
-        fixed = self._serving(at.round_number)
-        return None if fixed is None else fixed.state
-
     def memory(self) -> dict[str, Array]:
         """Return what a resume needs: the round of each node, by partition."""
         return {} if self._anchors is None else {HEARD: self._rounds.copy()}
 
     def _serving(self, round_number: int) -> Fixed | None:
         return None if self._anchors is None else self._anchors.serving(round_number)
-
-
-def metrics_of_anchors(config: RunConfig) -> tuple[Metric, ...]:
-    """Return the columns that anchors add to the table of rounds."""
-    return () if load_anchor(config.compression) is None else (ANCHORS_SENT, DOWNLINK_ERROR)
-
-
-def rest_of_anchors(memory: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays of a checkpoint that are not those of anchors."""
-    return {name: array for name, array in memory.items() if not name.startswith(PREFIX)}
 
 
 def expected(config: RunConfig, state: State) -> str:
