@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from flwr.app import Message, RecordDict
 
-from client import summing
 from client.acknowledged_sums import book
 from client.isolated_fits import learner_of
+from client.learners.plain_answer import Answer
 from client.owner.error_disclosure import is_private
-from client.plain_answer import Answer
 from client.request import Request
+from client.secure_sums import node as summing
 from fedlearn import flower, wire
 from fedlearn.aggregation import STATE
 from fedlearn.compression import Codec, Payload, load_codec, parcel_codec

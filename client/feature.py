@@ -27,8 +27,8 @@ from flwr.app import Message
 from numpy.typing import NDArray
 
 from client.learners.base import LocalFit, LocalTask
+from client.learners.plain_answer import Answer
 from client.memory import NodeMemory
-from client.plain_answer import Answer
 from client.request import Request
 from fedlearn.config import RunConfig, per_run
 from fedlearn.core.errors import Refused

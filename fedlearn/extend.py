@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from client.learners.base import Learner, LocalFit, LocalTask
     from client.learners.lightning import Lightning
     from client.learners.optimizers import Update
+    from client.learners.plain_answer import Answer
     from client.learners.sgd import NOT_ZERO, SGD
     from client.learners.stack import Progress
     from client.memory import NodeMemory
-    from client.plain_answer import Answer
     from client.request import Request
     from fedlearn.aggregation import STATE, Accumulator, FoldStep, ParcelPlan, StepSpec
     from fedlearn.attacks.base import Attack, Claim
@@ -116,7 +116,7 @@ _NAMES = {
     "server.rules": "Asked Rule",
     "server.phases.answers": "ask_nodes",
     "client.feature": "NodeFeature",
-    "client.plain_answer": "Answer",
+    "client.learners.plain_answer": "Answer",
     "client.request": "Request",
     # devices and engines
     "fedlearn.devices": "Fleet",

@@ -31,12 +31,13 @@ from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import MANIFEST
 from fedlearn.runs.settings import kept_settings
 from fedlearn.runs.stop_requests import stoppable
-from server.completed import Completed
 from server.exchange.exchange import Exchange
 from server.feature import begin
 from server.feature import rest_of as rest_of_features
+from server.phases.tested import tested
 from server.planning.compatibility import check_devices, check_parcels
 from server.planning.plan import Plan, planned
+from server.results.completed import Completed
 from server.results.printing_log import PrintingLog
 from server.results.summary import (
     learning_rate,
@@ -50,7 +51,6 @@ from server.run import ServerRun
 from server.schedules import Schedule, rest_of
 from server.selectors import Selector, load_selector, remember
 from server.strategy_rng import Draws
-from server.tested import tested
 from strategies import RoundStrategy, load_strategy
 
 log = logging.getLogger(__name__)

@@ -21,13 +21,13 @@ from fedlearn.runs.nodes import NodeTable
 from fedlearn.runs.usage import ProcessorTime
 from server.early_stopping import Stopping, stops_by
 from server.exchange.exchange import Exchange
+from server.exchange.frozen_arrays import Unsent
 from server.exchange.late_reports import LateAnswers, LateReports
+from server.exchange.node_directory import NodeDirectory
 from server.exchange.notices import Notices
 from server.feature import Feature, begin, features_of
-from server.node_directory import NodeDirectory
 from server.selectors import Selector, load_selector
 from server.strategy_rng import Draws
-from server.unsent import Unsent
 from strategies import RoundStrategy
 
 
@@ -116,7 +116,7 @@ class ServerRun:
         self.nodes = NodeTable(
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
-        self.tested: Mapping[str, object] = {}  # of the test rows that are measured once (`server.tested`)
+        self.tested: Mapping[str, object] = {}  # of the test rows that are measured once (`server.phases.tested`)
         self.stopping = Stopping(config, stops_by(config, store.metrics), store.history.rounds)
         self._began = exchange.wall.now()
         self.processor = ProcessorTime(store.cpu_seconds)

@@ -320,7 +320,7 @@ TABLES = {
 
 SERVER_APP = "server.app:app"
 """The ServerApp that every engine runs, by the name that pyproject.toml gives to Flower."""
-SERVER_BY_HAND = "server.by_hand:RoundsByHand"
+SERVER_BY_HAND = "server.schedules.by_hand:RoundsByHand"
 """What makes the steps of a round when they are asked for, of an opened run."""
 SERVER_OPENED = "server.app:opened"
 """What opens a run, all of it checked, and writes its results in the end."""

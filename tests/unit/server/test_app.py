@@ -17,8 +17,8 @@ from fedlearn.plugins.registry import load_reference
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from server.app import _summarized
-from server.completed import Completed
 from server.planning.plan import has_private_learner, with_columns
+from server.results.completed import Completed
 from server.results.printing_log import PrintingLog
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"

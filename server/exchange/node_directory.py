@@ -17,7 +17,7 @@ from fedlearn.core.cohort import At
 from fedlearn.flower.network import partition_of_key
 from fedlearn.runs.log import EventLog
 from server.exchange.exchange import Exchange, Pending
-from server.unsent import Unsent
+from server.exchange.frozen_arrays import Unsent
 
 BEFORE = At(0, 0)  # the first round
 

@@ -15,7 +15,7 @@ from client.owner.error_disclosure import is_private
 from client.owner.peers import demands_of, key_of
 from client.owner.signed_sets import QUESTION
 from client.request import Request
-from client.whole_question import WholeQuestion
+from client.secure_sums.whole_question import WholeQuestion
 from fedlearn import flower, wire
 from fedlearn.aggregation.modular import MASKED
 from fedlearn.core.errors import Refused

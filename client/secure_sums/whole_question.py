@@ -20,8 +20,8 @@ from typing import Any
 
 from flwr.app import ArrayRecord
 
+from client.received.frozen_arrays import unsent_digest
 from client.request import Request
-from client.unsent import unsent_digest
 from fedlearn import flower, wire
 from fedlearn.config import to_flower
 from fedlearn.core.state import State, digest_of
