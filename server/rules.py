@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -59,7 +60,10 @@ class Rule(NamedTuple):
 
 
 def _value_of(config: RunConfig, setting: str) -> Any:
-    return reduce(getattr, setting.split("."), config)
+    """Return the value of a setting, or of one option of a plugin: empty where the option was not given."""
+    found, name, option = setting.partition(".options.")
+    value = reduce(getattr, (found + name.removesuffix(".")).split("."), config)
+    return json.loads(value or "{}").get(option, "") if name else value
 
 
 def within(before: str, *rules: Rule, where: Callable[[Asked], object]) -> tuple[Rule, ...]:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import client.features.local_noise
-import client.handlers.training
 import server.features.secure_sums.collect
 import server.phases.quorum
 from fedlearn import flower
@@ -167,13 +166,13 @@ def test_what_comes_after_local_noise_is_free(execute):
 
 
 def test_a_report_longer_than_noise_explains_is_refused(execute, monkeypatch):
-    honest = client.handlers.training.noised
+    honest = client.features.local_noise.noised
 
     def longer(config, state, task, fit):
         found = honest(config, state, task, fit)
         return found.replaced({"weight": found.arrays["weight"] + 1000}) if task.partition_id == 1 else found
 
-    monkeypatch.setattr(client.handlers.training, "noised", longer)
+    monkeypatch.setattr(client.features.local_noise, "noised", longer)
     run = execute(LOCAL, engine="inline")
     assert {event["partition"] for event in run.events_of("refused")} == {1}
     assert all("norm-too-large" in event["reason"] for event in run.events_of("refused"))
