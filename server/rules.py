@@ -62,7 +62,7 @@ class Rule(NamedTuple):
 def _value_of(config: RunConfig, setting: str) -> Any:
     """Return the value of a setting, or of one option of a plugin: empty where the option was not given."""
     found, name, option = setting.partition(".options.")
-    value = reduce(getattr, (found + name.removesuffix(".")).split("."), config)
+    value: Any = reduce(getattr, (found + name.removesuffix(".")).split("."), config)
     return json.loads(value or "{}").get(option, "") if name else value
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from flwr.serverapp import Grid
 
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.config.tables.rounds import RoundSettings
 from fedlearn.core.clock import Clock
 from fedlearn.core.cohort import Member
 from fedlearn.core.metric import Measured, of_validation
@@ -25,7 +27,7 @@ from server.exchange.frozen_arrays import Unsent
 from server.exchange.late_reports import LateAnswers, LateReports
 from server.exchange.node_directory import NodeDirectory
 from server.exchange.notices import Notices
-from server.feature import Feature, begin, features_of
+from server.feature import Added, Feature, begin, features_of
 from server.selectors import Selector, load_selector
 from server.strategy_rng import Draws
 from strategies import RoundStrategy
@@ -33,8 +35,6 @@ from strategies import RoundStrategy
 
 class ServerRun:
     """One run, seen from the server; each phase is a function of it and of where the run stands.
-
-    `rounds` are the settings of rounds; `flat` are all settings as messages and plans bring them, made once.
 
     Parameters
     ----------
@@ -91,17 +91,15 @@ class ServerRun:
         self.store = store
         self.config = config
         self.auxiliary = auxiliary
-        self.rounds = config.rounds
         self.notes = notes
         self.has_own_rate = has_own_rate
-        self.flat = to_flower(config)
         self.events = events
         self.kind = kind
         self.draws = draws or Draws(config, is_virtual=exchange.is_virtual)
         self.selector = selector or load_selector(config)
         self.notices = Notices(exchange)
         self.late = LateReports(exchange, events, self.notices, self.keep_paid)
-        window = self.rounds.selection_window
+        window = config.rounds.selection_window
         self.late_answers = LateAnswers(exchange, events)
         self.unsent = Unsent(exchange, unsent, window=window)
         self.directory = NodeDirectory(exchange, events, self.unsent, clients=config.clients, window=window)
@@ -112,7 +110,6 @@ class ServerRun:
         self.features = _begun(config, strategy, store) if features is None else tuple(features)
         for each in self.features:
             each.run = self
-        self._added = [each.metrics(self.model_metrics) for each in self.features]
         self.nodes = NodeTable(
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
@@ -121,6 +118,20 @@ class ServerRun:
         self._began = exchange.wall.now()
         self.processor = ProcessorTime(store.cpu_seconds)
         self._earlier_seconds = store.seconds
+
+    @property
+    def rounds(self) -> RoundSettings:
+        """The settings of rounds."""
+        return self.config.rounds
+
+    @cached_property
+    def flat(self) -> dict[str, bool | int | float | str]:
+        """All settings as messages and plans bring them."""
+        return to_flower(self.config)
+
+    @cached_property
+    def _added(self) -> list[Added]:
+        return [each.metrics(self.model_metrics) for each in self.features]
 
     def grid_of(self, cohort: Sequence[Member]) -> Grid:
         """Return the grid of a cohort alone, as a strategy sees it."""

@@ -20,10 +20,9 @@ from server.feature import Added, Feature, Instructions, Measure, Measures, NewS
 from server.features.downlink.anchors import HEARD, PREFIX, Anchors, Heard, expected
 from server.features.downlink.rules import RULES
 from server.run import ServerRun
-from server.schedules import PREFIX as OF_THE_SCHEDULE
 from strategies.base import RoundStrategy
 
-STORED = f"{OF_THE_SCHEDULE}{HEARD}"  # which anchors nodes have, where nobody asks them
+STORED = f"schedule/{HEARD}"  # its name in checkpoints: which anchors nodes have, where they are not asked
 
 
 class CodedDownlink(Feature):
@@ -86,11 +85,11 @@ class CodedDownlink(Feature):
         return replace(found, columns={**found.columns, **self._anchors.measured()})
 
     def memory(self, versions: Collection[int]) -> Mapping[str, Array]:
-        """Return the anchors on which nodes work, and which each node has, where nobody asks them."""
+        """Return the anchors on which nodes work, and which each node has, where they are not asked."""
         if self._anchors is None:
             return {}
-        heard = {} if self._heard is None else self._heard.memory()
-        return {**self._anchors.memory(versions), **{f"{OF_THE_SCHEDULE}{name}": each for name, each in heard.items()}}
+        heard = {} if self._heard is None else {STORED: self._heard.memory()[HEARD]}
+        return {**self._anchors.memory(versions), **heard}
 
     def _code(self, instructions: Instructions) -> None:
         codec = load_downlink(self.config.compression)
