@@ -16,7 +16,7 @@ from fedlearn.runs.names import EVENTS
 from server.attempt import Collected, NotCommitted
 from server.collecting import collected_by
 from server.feature import Attempt, Feature
-from server.features.secure_sums.collect import collect_sum, sum_asked_before
+from server.features.secure_sums import collect as sums_of_cohorts
 from server.features.secure_sums.groups import coverage_of, level_of
 from server.features.secure_sums.pending_unmasking import forget_asked
 from server.features.secure_sums.rules import RULES, check_graph
@@ -55,11 +55,11 @@ class SecureSums(Feature):
         """Return the sum of a cohort; that of a killed server, where nodes were asked to unmask it, without another."""
         run, begin = self.run, self.run.wall.now()
         forget_asked(run)
-        if (asked := sum_asked_before(run, at)) is not None:
+        if (asked := sums_of_cohorts.sum_asked_before(run, at)) is not None:
             return Collected(len(asked.members), asked, 0.0, run.wall.now() - begin)
         if not run.exchange.is_virtual:
             run.events.sync()  # nodes remember the attempt: a resumed server must count on from it
-        return collected_by(run, at, partial(collect_sum, run))
+        return collected_by(run, at, partial(sums_of_cohorts.collect_sum, run))
 
     def summary(self) -> Mapping[str, object]:
         """Return what came of masked sums; forget the last that was asked for."""
