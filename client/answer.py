@@ -1,18 +1,17 @@
-"""What a node answers to an instruction: first in plain arrays, then as the codec sends it."""
+"""The report of a node: its answer as the codec sends it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.app import Message, RecordDict
 
-from client import summing
 from client.acknowledged_sums import book
 from client.isolated_fits import learner_of
-from client.learners.base import LocalFit
+from client.learners.plain_answer import Answer
 from client.owner.error_disclosure import is_private
 from client.request import Request
+from client.secure_sums import node as summing
 from fedlearn import flower, wire
 from fedlearn.aggregation import STATE
 from fedlearn.compression import Codec, Payload, load_codec, parcel_codec
@@ -22,7 +21,6 @@ from fedlearn.config import RunConfig, per_run
 from fedlearn.core.cohort import At
 from fedlearn.core.seeding import parcel_seed, report_seed
 from fedlearn.core.state import Entries, Layout, State, Update, difference, layout_of
-from fedlearn.flower import Record
 from fedlearn.models.loaded import auxiliary_in, loaded
 from fedlearn.privacy.adaptive_clip import WITHIN
 from fedlearn.privacy.clipping import clipped, within
@@ -30,42 +28,6 @@ from fedlearn.privacy.clipping import clipped, within
 RESIDUAL = "residual"  # what the node's codec has lost so far and still owes, in the node's memory
 BEFORE = "residual-before"  # the same before the round of this number, of a private node
 ROUND = "residual-round"
-
-
-class Answer(NamedTuple):
-    """An answer before its codec.
-
-    Parameters
-    ----------
-    arrays
-        The node's new state; may share memory with the learner, until its next fit.
-    parcels
-        What the node sends beside its state: name -> named arrays.
-    others
-        All other records, by key: the metrics, and what a client mod has added.
-    """
-
-    arrays: State
-    parcels: Mapping[str, State]
-    others: Mapping[str, Record]
-
-    @classmethod
-    def of_fit(cls, fit: LocalFit) -> Answer:
-        """Return the answer that a fit is."""
-        return cls(fit.arrays, fit.parcels, {wire.METRICS: wire.metrics_record(fit.metrics, fit.num_examples)})
-
-    @classmethod
-    def in_records(cls, content: RecordDict) -> Answer:
-        """Return the answer in the records of a plain Flower client."""
-        others = {key: record for key, record in content.items() if not isinstance(record, ArrayRecord)}
-        parcels = {name: wire.unpack_arrays(record) for name, record in wire.parcels_of(content).items()}
-        return cls(wire.unpack_arrays(wire.state_record(content)), parcels, others)
-
-    def to_records(self) -> RecordDict:
-        """Return the answer as a plain Flower client gives it: dense arrays and metrics."""
-        parcels = {name: wire.pack_arrays(arrays) for name, arrays in self.parcels.items()}
-        records = {wire.ARRAYS: wire.pack_arrays(self.arrays), **self.others, **parcels}
-        return flower.filled(RecordDict(), records)
 
 
 def report(request: Request, answer: Answer, *, state: State) -> Message:

@@ -20,14 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from client.apart import KEPT as STATE_APART
-from client.apart import is_apart
+from client.feature import features_of, own_state
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalFit, LocalTask
 from client.memory import NodeMemory, memory_in
 from client.owner.error_disclosure import is_private
 from fedlearn import flower
-from fedlearn.attacks import attack_of
 from fedlearn.config import RunConfig, per_run
 from fedlearn.core.errors import SettingError
 from fedlearn.core.seeding import seed_for
@@ -229,12 +227,10 @@ def why_not_stacked(config: RunConfig) -> str:
     """Return why nodes are trained one by one whatever ``training.stack`` says; empty where they are not."""
     if is_private(config):
         return "its nodes have ledgers"
-    if is_apart(config):
-        return "each node trains a model of its own"
+    if of_features := next(filter(None, (each.why_not_stacked() for each in features_of(config))), ""):
+        return of_features
     if config.client.mods:
         return "client.mods may change what a node is given to learn"
-    if (attack := attack_of(config)) is not None and attack.poisons:
-        return "attackers learn from examples of their own making"
     if config.training.personal:
         return "each node has personal layers of its own"
     return fits_of(config).why_not_stacked(loaded(config)[0].train)
@@ -253,5 +249,5 @@ def state_of_node(kept: bytes, state: State, model: Any, config: RunConfig) -> S
         The model, planned by the settings.
     """
     memory = memory_in(flower.from_bytes(kept))
-    own = memory.arrays.get(STATE_APART, state) if is_apart(config) else state
+    own = own_state(config, state, memory)
     return {**state, **Fits(_learner(config, model), model, config, are_secret=False).personal(own, memory)}

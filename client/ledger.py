@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,11 +23,10 @@ from client.examples import training_set
 from client.isolated_fits import learner_of
 from client.learners.base import LocalTask
 from client.memory import NodeMemory
-from client.noised import own_noise
 from client.owner.error_disclosure import BUDGET_SPENT, Withheld
 from client.owner.policy import NOT_ENOUGH
 from client.request import Request
-from fedlearn.config import RunConfig
+from fedlearn.config import RunConfig, per_run
 from fedlearn.config.policy import Policy
 from fedlearn.core.state import State
 from fedlearn.models import model_spec
@@ -36,6 +35,9 @@ from fedlearn.privacy.accounts.rounds import GaussianRounds
 from fedlearn.privacy.bookings import Booking
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
+
+if TYPE_CHECKING:
+    from fedlearn.privacy.local_dp import OwnNoise
 
 LEDGER = "ledger"  # name of the lines among a memory's texts
 PUBLISHED = "published"  # name of the answers among its arrays
@@ -178,6 +180,14 @@ class NodeBudget:
         return largest_loss(epsilon, self._config.privacy)
 
 
+@per_run
+def own_noise(config: RunConfig) -> OwnNoise:
+    """Return the noise that a node of this run adds to its change, which its ledger books."""
+    from fedlearn.privacy.local_dp import OwnNoise
+
+    return OwnNoise.of(config)
+
+
 def run_of(config: RunConfig) -> str:
     """Return the digest of the settings that the questions of a run have in common.
 
@@ -196,6 +206,8 @@ def run_of(config: RunConfig) -> str:
         del plain["privacy"][name]
     if config.privacy.shares == "gaussian":
         del plain["privacy"]["shares"]
+    if not config.rounds.features:
+        plain.get("rounds", {}).pop("features", None)
     del plain["data"]["notice"]
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 

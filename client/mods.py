@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from flwr.app import Context, Message, RecordDict
 
-from client.answer import Answer
+from client.learners.plain_answer import Answer
 from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, per_run

@@ -2,7 +2,8 @@
 
     from fedlearn.extend import SGD, RoundStrategy, Step
 
-A learner, a strategy, a codec, a fold step, a schedule, a selector or an attack needs no other import from fedlearn.
+A learner, a strategy, a codec, a fold step, a schedule, a selector, an attack or a feature of the round needs no other
+import from fedlearn.
 Each name is imported when it is first used, so that a strategy imports no torch.
 """
 
@@ -14,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 from fedlearn.plugins.own_packages import claimed
 
 if TYPE_CHECKING:
+    from client.feature import NodeFeature
     from client.learners.base import Learner, LocalFit, LocalTask
     from client.learners.lightning import Lightning
     from client.learners.optimizers import Update
+    from client.learners.plain_answer import Answer
     from client.learners.sgd import NOT_ZERO, SGD
     from client.learners.stack import Progress
     from client.memory import NodeMemory
+    from client.request import Request
     from fedlearn.aggregation import STATE, Accumulator, FoldStep, ParcelPlan, StepSpec
     from fedlearn.attacks.base import Attack, Claim
     from fedlearn.compression.alike import LIKE_STATE
@@ -47,6 +51,9 @@ if TYPE_CHECKING:
     from server.attempt import NotCommitted
     from server.collecting import collect
     from server.committing import abandon, committed_or_not
+    from server.feature import Added, Feature, Instructions, Measures, NewState
+    from server.phases.answers import ask_nodes
+    from server.rules import Asked, Rule
     from server.run import ServerRun
     from server.schedules import Schedule
     from server.schedules.synchronous import Synchronous
@@ -104,6 +111,13 @@ _NAMES = {
     "server.schedules": "Schedule",
     "server.schedules.synchronous": "Synchronous",
     "server.selectors.base": "LearningSelector Participation Selector",
+    # features of a round, and their parts at nodes
+    "server.feature": "Added Feature Instructions Measures NewState",
+    "server.rules": "Asked Rule",
+    "server.phases.answers": "ask_nodes",
+    "client.feature": "NodeFeature",
+    "client.learners.plain_answer": "Answer",
+    "client.request": "Request",
     # devices and engines
     "fedlearn.devices": "Fleet",
     "fedlearn.engine.base": "Engine",

@@ -31,29 +31,26 @@ from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import MANIFEST
 from fedlearn.runs.settings import kept_settings
 from fedlearn.runs.stop_requests import stoppable
-from server.anchors import expected, rest_of_anchors
-from server.attackers import check_attack_parcels
-from server.completed import Completed
 from server.exchange.exchange import Exchange
-from server.node_privacy import NodePrivacy, check_arrays, rest_of_noise
+from server.feature import begin
+from server.feature import rest_of as rest_of_features
+from server.phases.tested import tested
 from server.planning.compatibility import check_devices, check_parcels
 from server.planning.plan import Plan, planned
+from server.results.completed import Completed
 from server.results.printing_log import PrintingLog
 from server.results.summary import (
     learning_rate,
     noise_notice,
     parameters,
     plain_bytes,
-    write_confusions,
     write_counted,
     write_summary,
 )
 from server.run import ServerRun
 from server.schedules import Schedule, rest_of
-from server.secure import secure_notice
 from server.selectors import Selector, load_selector, remember
 from server.strategy_rng import Draws
-from server.tested import tested
 from strategies import RoundStrategy, load_strategy
 
 log = logging.getLogger(__name__)
@@ -90,7 +87,7 @@ def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
             unsent=plan.traits.unsent, auxiliary=plan.traits.auxiliary, has_own_rate=plan.traits.has_own_rate,
-            notes=(*notes, *plan.notes, *said_of_accepted(folder.path)),
+            notes=(*notes, *plan.notes, *said_of_accepted(folder.path)), features=plan.features,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
@@ -101,7 +98,6 @@ def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]
         with _summarized(run, folder, completed):
             yield run, schedule
             run.tested = tested(run)
-            write_confusions(run, plan.traits.spec)
             if plan.traits.counts:
                 write_counted(run)
 
@@ -139,10 +135,11 @@ def _begun_or_resumed(
         store.load()
         if since := changes_since(store.arithmetic):
             refuse([name for name in exchange.ask(CHANGES_CONCERNING, tuple) if name in since], folder.path)
-        NodePrivacy.of(config, store.memory)  # refuses rounds that cost more than the budget
+        begin(plan.features, store.state, store.memory)
         _check_rounds(config, store, folder)
         folder.write_settings(config)
-        strategy.remember(remember(selector, draws.remember(rest_of_anchors(rest_of_noise(rest_of(store.memory))))))
+        rest = rest_of_features(plan.features, rest_of(store.memory))
+        strategy.remember(remember(selector, draws.remember(rest)))
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
     else:
@@ -152,8 +149,7 @@ def _begun_or_resumed(
         folder.write_settings(config)  # first: a folder with a state can then always be resumed
         state = exchange.ask(initial_state)
         check_parcels(strategy, state, personal=config.training.personal)
-        check_arrays(config, strategy, state)
-        check_attack_parcels(config, list(strategy.answers(state)))
+        begin(plan.features, state, {})
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
@@ -164,7 +160,9 @@ def _begun_or_resumed(
     folder.write_spec(traits.spec)
     if tried.dealt is not None:
         write_dealt(folder.path, tried.dealt)
-    return store, tuple(filter(None, (*tried.notes, secure_notice(config), expected(config, store.state))))
+    of_features = (notice for each in plan.features for notice in each.notices())
+    found = (*tried.notes, *of_features)
+    return store, tuple(filter(None, found))
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:

@@ -10,6 +10,7 @@ from flwr.app import Message
 
 from fedlearn.aggregation.fold import Sums, merge
 from fedlearn.core.cohort import Fate, Member, NodeReport, raised_alike
+from fedlearn.core.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,18 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The messages of an attempt and the members they go to, in the order of positions; their size in bytes."""
+    """The messages of an attempt and the members they go to, in the order of positions; their size in bytes.
+
+    Parameters
+    ----------
+    anchor
+        The decoded anchor to which they bring the state as a correction; None where they bring it itself.
+    """
 
     messages: Sequence[Message]
     members: Sequence[Member]
     bytes_down: int
+    anchor: State | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,8 @@ class Reporting:
         Why the round may neither be committed nor tried again: a secure sum was asked for, and there is none.
     groups
         The partition ids of the nodes of each secure sum; empty without one.
+    is_final
+        Whether no other attempt may be made at the round: where it cannot be committed, it is skipped.
     """
 
     members: Sequence[Member]
@@ -72,6 +82,7 @@ class Reporting:
     means: Mapping[str, float] = field(default_factory=dict)
     skipped: str = ""
     groups: Sequence[tuple[int, ...]] = ()
+    is_final: bool = False
 
     def count(self, fate: Fate) -> int:
         """Return how many members met this fate."""

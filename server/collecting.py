@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from fedlearn.core.cohort import At
-from server.attempt import Collected, NotCommitted
-from server.phases import summing
+from server.attempt import Collected, NotCommitted, Reporting, Selection
 from server.phases.configuration import configure
 from server.phases.reporting import collect_reports
 from server.phases.selection import select_cohort
 from server.run import ServerRun
 
+Report = Callable[[Selection, At], Reporting | NotCommitted]
+
 
 def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
-    """Select a cohort, send it the latest state, and collect its reports."""
-    begin, virtual_begin = run.wall.now(), run.clock.now()
+    """Select a cohort, send it the latest state, and collect its reports, or what a feature puts in the place of it."""
     run.late.refuse()
     run.late_answers.hear()
     run.notices.clear()
-    if run.config.is_secure and (asked := summing.sum_asked_before(run, at)) is not None:
-        return Collected(len(asked.members), asked, 0.0, run.wall.now() - begin)
-    if run.config.is_secure and not run.exchange.is_virtual:
-        run.events.sync()  # nodes remember the attempt: a resumed server must count on from it
+    collect = partial(collected_by, run, report=partial(_reported, run))
+    for each in run.features:
+        collect = partial(each.collect, collect=collect)
+    return collect(at)
+
+
+def collected_by(run: ServerRun, at: At, report: Report) -> Collected | NotCommitted:
+    """Select a cohort, and return what `report` makes of it, with the times that both have taken."""
+    begin, virtual_begin = run.wall.now(), run.clock.now()
     selection = select_cohort(run, at)
     selected, virtual_selected = run.wall.now(), run.clock.now()
     if selection.why_not:
         return NotCommitted(selection.why_not, selection.raised_alike)
-    if run.config.is_secure:
-        reporting = summing.collect_sum(run, selection, at)
-        if isinstance(reporting, NotCommitted):
-            return reporting
-    else:
-        reporting = collect_reports(run, configure(run, selection.cohort, at, anchors=selection.anchors), at)
+    reporting = report(selection, at)
+    if isinstance(reporting, NotCommitted):
+        return reporting
     virtual = (virtual_selected - virtual_begin, run.clock.now() - virtual_selected)
     return Collected(selection.ready, reporting, selected - begin, run.wall.now() - selected, virtual)
+
+
+def _reported(run: ServerRun, selection: Selection, at: At) -> Reporting:
+    return collect_reports(run, configure(run, selection.cohort, at, anchors=selection.anchors), at)

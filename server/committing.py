@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from functools import partial
 
 import numpy as np
 
@@ -17,19 +17,16 @@ from fedlearn.core.state import Array, Sends, State, kept_in_bounds
 from fedlearn.models.loaded import auxiliary_of
 from fedlearn.runs.history import RoundRecord
 from server.attempt import RUN_AGAIN, Collected, NotCommitted, Reporting
+from server.feature import Measures, NewState
+from server.feature import measured as measured_with
 from server.gate.limits import FEWEST, measured, too_far, typical_after
-from server.phases.apart import apart_metrics, evaluated_apart, is_apart, reported_in
-from server.phases.asked import forget_asked
 from server.phases.evaluation import evaluate, is_due
-from server.phases.measuring import measured_on_nodes, rows_of, spread_of
+from server.phases.node_rows import rows_of
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import tell
-from server.phases.root import root_of
-from server.phases.success import success_of_attack
 from server.run import ServerRun
 from server.selectors import POISSON, Participation, selector_memory
 from strategies.base import Step, Turn
-from strategies.masked_mean import MaskedSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +48,8 @@ class UnderWay:
 def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitted | None:
     """Commit what was collected, or abandon it and return why.
 
-    That is: reports that must be judged anew, no quorum, or a state that is not finite. After a secure sum, of which
-    there is one for each round, the round is skipped instead.
+    That is: reports that must be judged anew, no quorum, or a state that is not finite. Where no other attempt may be
+    made, as after a secure sum, the round is skipped instead.
     """
     if collected.reporting.skipped:
         skip(run, collected, at, collected.reporting.skipped)
@@ -64,7 +61,7 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
         reason = reason or "the new state would hold NaN or infinity"
         if run.config.rounds.selector == POISSON:
             raise RunFailed(f"round {at.round_number}: {reason}; with Poisson sampling no draw is made again")
-        if run.config.is_secure:
+        if collected.reporting.is_final:
             skip(run, collected, at, reason)
             return None
         abandon(run, collected.reporting, at, reason)
@@ -126,30 +123,23 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         What was added up, if it is not what the nodes have sent.
     """
     memory = run.strategy.memory()
-    protection = run.protection
-    total = reporting.sums[STATE]
-    released: Measured = {}
-    if protection is not None:
-        noise = run.draws.noise(at, of="sums of nodes")
-        total = noisy = protection.released(cast(Mapping[str, MaskedSum], reporting.sums), noise, at.round_number)
-        released = protection.measured(noisy, at.round_number)
     turn = Turn(
         state=run.state,
-        total=total,
-        parcels={} if protection else {name: total for name, total in reporting.sums.items() if name != STATE},
+        total=reporting.sums[STATE],
+        parcels={name: total for name, total in reporting.sums.items() if name != STATE},
         sends=sends or Sends(run.config.sends),
         at=at,
-        members=() if protection else reporting.members,
-        reports=() if protection else reporting.reports,
+        members=reporting.members,
+        reports=reporting.reports,
         clients=run.config.clients,
         noise=run.draws.noise(at),
-        root=root_of(run, at),
     )
+    for each in run.features:
+        turn = each.turn(turn)
     with run.draws.to_compute(run.strategy, "next state", at):
         step = run.strategy.next_state(turn)
     if run.kind.is_averaged:
         step = replace(step, state=_with_auxiliary(run, kept_in_bounds(step.state, run.state)))
-    step = replace(step, measured={**step.measured, **released})
     carried = [*step.state.values(), *run.strategy.memory().values()]
     if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in carried):
         return step
@@ -193,11 +183,8 @@ def commit(
     """Evaluate the new state, store it, where that is due, with what is under way meanwhile, and log the round."""
     begin, keep_every = run.wall.now(), run.rounds.keep_every
     reporting = collected.reporting
-    scores = _evaluated(run, step, reporting, at)
-    measures = measured_on_nodes(run, step.state, at)
-    scores = {**scores, **spread_of(run, measures)}
-    scores |= success_of_attack(run, step.state, round_number=at.round_number)
-    scores |= _in_virtual_time(run, collected)
+    found = measured_with(run.features, NewState(step.state, at, reporting), partial(_evaluated, run))
+    scores = {**found.columns, **_in_virtual_time(run, collected)}
     if run.exchange.timed:
         run.notices.clear()  # answers take no time there: they belong to this round, also after a resume
     traffic = run.exchange.take_traffic()
@@ -223,18 +210,17 @@ def commit(
             **reporting.means,
             **scores,
             **step.measured,
-            **({} if run.anchors is None else run.anchors.measured()),
         },
     )
     counted = measured([report for report in reporting.reports if report.fate is Fate.REPORTED])
     if run.kind.is_averaged and len(counted) >= FEWEST and not run.config.protects_nodes:
         run.typical = _typical_after(run, counted)
-    run.nodes.append(rows_of(run, reporting, measures, at))
+    run.nodes.append(rows_of(run, reporting, found.nodes, at))
     run.events.flush()  # what a commit says of the log must be there
     run.selector.learn(_participations(reporting), at.round_number)
     run.stopping.take(record)
     is_kept = bool(keep_every) and at.round_number % keep_every == 0
-    is_drawn_again = run.protection is not None and not run.draws.are_seeded  # after a kill: none of it may be left
+    is_drawn_again = run.config.server_adds_noise and not run.draws.are_seeded  # after a kill: none of it may be left
     if is_kept and not is_drawn_again:
         run.store.keep_model(step.state, at.round_number)
     if _is_stored_after(run, at.round_number):
@@ -243,7 +229,6 @@ def commit(
         run.store.put_off(step.state, record, is_worked_on=under_way is not None)
     if is_kept and is_drawn_again:
         run.store.keep_model(step.state, at.round_number)
-    forget_asked(run)
     if step.left_out:
         left_out = [partition for place in step.left_out for partition in reporting.counted[place]]
         run.events.write("left-out", **at.where, partitions=left_out)
@@ -258,14 +243,11 @@ def _is_stored_after(run: ServerRun, round_number: int) -> bool:
 
 
 def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
-    of_noise = {} if run.protection is None else run.protection.memory()
-    of_anchors = {} if run.anchors is None else run.anchors.memory(under_way.versions)
     memory = {
         **run.strategy.memory(),
         **run.draws.memory(),
         **selector_memory(run.selector),
-        **of_noise,
-        **of_anchors,
+        **{name: array for each in run.features for name, array in each.memory(under_way.versions).items()},
         **under_way.memory,
     }
     run.store.save(
@@ -300,13 +282,12 @@ def _in_virtual_time(run: ServerRun, collected: Collected) -> Measured:
     return {metric.name: value for metric, value in zip(virtual_time(timed.groups), values, strict=True)}
 
 
-def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:
-    names = [metric.name for metric in (*run.model_metrics.evaluated, *apart_metrics(run.config, run.model_metrics))]
-    if not is_due(run, at.round_number):
-        return run.as_columns(dict.fromkeys(names))
-    run.events.write("evaluating", round=at.round_number)
-    if is_apart(run.config):
-        found = evaluated_apart(run, step.state, reported_in(reporting), round_number=at.round_number)
-    else:
-        found = evaluate(run, step.state, reporting, names, round_number=at.round_number)
-    return run.as_columns(found)
+def _evaluated(run: ServerRun, new: NewState) -> Measures:
+    """Return the metrics of a new state, where it is to be evaluated; None in all columns where it is not."""
+    names = [metric.name for metric in run.model_metrics.evaluated]
+    if not is_due(run, new.at.round_number):
+        return Measures(run.as_columns(dict.fromkeys(names)))
+    run.events.write("evaluating", round=new.at.round_number)
+    assert new.reporting is not None
+    found = evaluate(run, new.state, new.reporting, names, round_number=new.at.round_number)
+    return replace(found, columns=run.as_columns(found.columns))

@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from flwr.serverapp import Grid
 
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.config.tables.rounds import RoundSettings
 from fedlearn.core.clock import Clock
 from fedlearn.core.cohort import Member
 from fedlearn.core.metric import Measured, of_validation
 from fedlearn.core.metrics import Metrics
-from fedlearn.core.spread import Spread
 from fedlearn.core.state import State, UpdateKind
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import NODES
 from fedlearn.runs.nodes import NodeTable
 from fedlearn.runs.usage import ProcessorTime
-from server.anchors import Anchors
-from server.confusions import Confusions
 from server.early_stopping import Stopping, stops_by
 from server.exchange.exchange import Exchange
+from server.exchange.frozen_arrays import Unsent
 from server.exchange.late_reports import LateAnswers, LateReports
+from server.exchange.node_directory import NodeDirectory
 from server.exchange.notices import Notices
-from server.node_directory import NodeDirectory
-from server.node_privacy import NodePrivacy
+from server.feature import Added, Feature, begin, features_of
 from server.selectors import Selector, load_selector
 from server.strategy_rng import Draws
-from server.unsent import Unsent
 from strategies import RoundStrategy
 
 
 class ServerRun:
     """One run, seen from the server; each phase is a function of it and of where the run stands.
-
-    `rounds` are the settings of rounds; `flat` are all settings as messages and plans bring them, made once.
 
     Parameters
     ----------
@@ -65,6 +62,8 @@ class ServerRun:
         What is likely not meant in the run, a line each; said in its results, too.
     has_own_rate
         Whether the module configures its optimizer, so that no setting says the learning rate.
+    features
+        The features of the run, which have begun; those that the settings ask for, unless given.
     """
 
     def __init__(
@@ -85,25 +84,22 @@ class ServerRun:
         auxiliary: Sequence[str] = (),
         notes: Sequence[str] = (),
         has_own_rate: bool = False,
+        features: Sequence[Feature] | None = None,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
         self.store = store
         self.config = config
         self.auxiliary = auxiliary
-        self.rounds = config.rounds
         self.notes = notes
         self.has_own_rate = has_own_rate
-        self.protection = NodePrivacy.of(config, store.memory)
-        self.anchors = Anchors.of(config, store.state, store.memory)
-        self.flat = to_flower(config)
         self.events = events
         self.kind = kind
         self.draws = draws or Draws(config, is_virtual=exchange.is_virtual)
         self.selector = selector or load_selector(config)
         self.notices = Notices(exchange)
         self.late = LateReports(exchange, events, self.notices, self.keep_paid)
-        window = self.rounds.selection_window
+        window = config.rounds.selection_window
         self.late_answers = LateAnswers(exchange, events)
         self.unsent = Unsent(exchange, unsent, window=window)
         self.directory = NodeDirectory(exchange, events, self.unsent, clients=config.clients, window=window)
@@ -111,15 +107,31 @@ class ServerRun:
         self.model_metrics = model_metrics or store.metrics
         self.is_private = self.model_metrics.privacy_loss is not None if is_private is None else is_private
         self.test_is_public = test_is_public
+        self.features = _begun(config, strategy, store) if features is None else tuple(features)
+        for each in self.features:
+            each.run = self
         self.nodes = NodeTable(
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
-        self.confusions = Confusions()
-        self.tested: Mapping[str, object] = {}  # of the test rows that are measured once (`server.tested`)
+        self.tested: Mapping[str, object] = {}  # of the test rows that are measured once (`server.phases.tested`)
         self.stopping = Stopping(config, stops_by(config, store.metrics), store.history.rounds)
         self._began = exchange.wall.now()
         self.processor = ProcessorTime(store.cpu_seconds)
         self._earlier_seconds = store.seconds
+
+    @property
+    def rounds(self) -> RoundSettings:
+        """The settings of rounds."""
+        return self.config.rounds
+
+    @cached_property
+    def flat(self) -> dict[str, bool | int | float | str]:
+        """All settings as messages and plans bring them."""
+        return to_flower(self.config)
+
+    @cached_property
+    def _added(self) -> list[Added]:
+        return [each.metrics(self.model_metrics) for each in self.features]
 
     def grid_of(self, cohort: Sequence[Member]) -> Grid:
         """Return the grid of a cohort alone, as a strategy sees it."""
@@ -135,19 +147,13 @@ class ServerRun:
             self.store.keep_nodes(changed)
 
     def _node_columns(self) -> list[str]:
-        return [*self.reported_by_nodes, *(self.measured_by_nodes if self.config.evaluation.nodes else ())]
-
-    @property
-    def measured_by_nodes(self) -> tuple[str, ...]:
-        """The names of what nodes measure of a new state on their own examples, and beside it."""
-        names = [metric.name for metric in self.model_metrics.evaluated]
-        return (*names, *(f"{name}_{kind}" for kind in self.config.evaluation.kinds for name in names))
+        return [*self.reported_by_nodes, *(name for added in self._added for name in added.nodes)]
 
     @property
     def reported_by_nodes(self) -> tuple[str, ...]:
         """The names of what a report may say that its node has measured."""
-        names = tuple(metric.name for metric in self.model_metrics.reported)
-        return (*names, *self.model_metrics.on_nodes) if self.config.evaluation.nodes else names
+        names = (metric.name for metric in self.model_metrics.reported)
+        return (*names, *(name for added in self._added for name in added.reports))
 
     def as_columns(self, measured: Measured) -> Measured:
         """Return what was measured of a state by the names of the table: those of validation rows, where it is."""
@@ -158,12 +164,6 @@ class ServerRun:
     def is_paused(self) -> bool:
         """Whether the run ends before its last round by `stop.after`."""
         return self.stopping.is_paused and len(self.store.history.rounds) < self.rounds.total
-
-    @property
-    def spread(self) -> Spread | None:
-        """The spread of the nodes' measures for the table of rounds; None if nodes do not measure."""
-        headline = self.model_metrics.headline if self.config.evaluation.nodes else None
-        return Spread(headline) if headline else None
 
     @property
     def clock(self) -> Clock:
@@ -188,5 +188,11 @@ class ServerRun:
     @property
     def answers(self) -> Mapping[str, Any]:
         """The parcels that reports bring beside the state: name -> ParcelPlan."""
-        ours = {} if self.protection is None else self.protection.asked
-        return {**self.strategy.answers(self.state), **ours}
+        of_features = {name: plan for added in self._added for name, plan in added.parcels.items()}
+        return {**self.strategy.answers(self.state), **of_features}
+
+
+def _begun(config: RunConfig, strategy: RoundStrategy[Any], store: RunStore) -> Sequence[Feature]:
+    features = features_of(config, strategy)
+    begin(features, store.state, store.memory)
+    return features

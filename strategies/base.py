@@ -36,6 +36,7 @@ from fedlearn.privacy.noise import Noise, secure_noise
 
 FIRST = At(1, 1)
 AVERAGES = frozenset({UpdateKind.DENSE, UpdateKind.MASKED})
+AVERAGE = "strategies.masked_mean:MaskedSum"  # the accumulator of strategies that need no more than a sum
 
 
 A = TypeVar("A", bound=Accumulator)
@@ -110,7 +111,7 @@ class RoundStrategy(Strategy, Generic[A]):
     """
 
     accepts: ClassVar[frozenset[UpdateKind]] = AVERAGES
-    accumulator: ClassVar[str] = "strategies.masked_mean:MaskedSum"
+    accumulator: ClassVar[str] = AVERAGE
     takes_stale: ClassVar[bool] = False  # whether it may get changes of earlier states, and two of one node in a turn
     sums: ClassVar[bool] = False  # of ensembles: whether members are added up; else their mean counts
 

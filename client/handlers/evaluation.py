@@ -6,9 +6,8 @@ from math import isfinite
 
 from flwr.app import Message
 
-from client.apart import own_state
-from client.beside import states_beside
 from client.examples import examples_to_test
+from client.feature import features_of, own_state
 from client.isolated_fits import fits_of
 from client.owner.error_disclosure import Withheld, is_private
 from client.owner.guards import guarded
@@ -61,11 +60,12 @@ def evaluate_on_test_rows_once(request: Request) -> Message:
 
 
 def _answer(request: Request, examples: Examples) -> Message:
-    sent, model = wire.read_state(request.content), loaded(request.config)[1]
-    result = model.evaluate(fits_of(request.config).personal(own_state(request, sent), request.memory), examples)
+    config, sent, model = request.config, wire.read_state(request.content), loaded(request.config)[1]
+    own = own_state(config, sent, request.memory)
+    result = model.evaluate(fits_of(config).personal(own, request.memory), examples)
     means = dict(result.means)
     if wire.is_beside(request.content):
-        for kind, state in states_beside(request, sent):
+        for kind, state in (pair for each in features_of(config) for pair in each.measured(request, sent)):
             found = model.evaluate(state, examples).means  # of a model that went to NaN its loss is left out
             means |= {f"{name}_{kind}": value for name, value in found.items() if isfinite(value)}
     return wire.metrics_report(request.message, means, result.count)

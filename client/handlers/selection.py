@@ -6,9 +6,7 @@ from contextlib import suppress
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from client import summing
 from client.acknowledged_sums import undo
-from client.downlink import kept_anchor
 from client.examples import examples_of
 from client.isolated_fits import learner_of
 from client.ledger import NodeBudget
@@ -17,9 +15,11 @@ from client.owner.guards import guarded
 from client.owner.memory_file import memory_at_home
 from client.owner.participation import why_not as participation_why_not
 from client.owner.signed_sets import check_sets
+from client.received.downlink import kept_anchor
+from client.received.frozen_arrays import keep
+from client.received.frozen_arrays import why_not as unsent_why_not
 from client.request import Request
-from client.unsent import keep
-from client.unsent import why_not as unsent_why_not
+from client.secure_sums import node as summing
 from fedlearn import wire
 from fedlearn.core.cohort import At
 

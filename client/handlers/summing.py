@@ -8,7 +8,7 @@ from client.owner.error_disclosure import log
 from client.owner.guards import guarded
 from client.owner.signed_sets import remember_set, settle_set
 from client.request import Request
-from client.summing import part_in, said_in
+from client.secure_sums.node import part_in, said_in
 from fedlearn import wire
 from fedlearn.secure import texts
 from fedlearn.secure.messages import Roster, Shared, Survivors, Unlisted, Unmasking

@@ -6,29 +6,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
 from flwr.app import Message, RecordDict
 
 from client.acknowledged_sums import undo_from
-from client.answer import Answer, report
-from client.apart import is_apart, kept_apart, own_state
-from client.attacking import lied, poisoned
-from client.beside import train_alone
-from client.downlink import state_in
+from client.answer import report
 from client.examples import examples_of, training_set
+from client.feature import features_of, fitted, own_state, reported
 from client.handlers.evaluation import measured
 from client.isolated_fits import fits_of, learner_of, why_not_stacked
 from client.learners.base import LocalFit, LocalTask
+from client.learners.plain_answer import Answer
 from client.ledger import NodeBudget
 from client.mods import with_mods
-from client.noised import noised
 from client.owner.error_disclosure import is_private
 from client.owner.guards import guarded
 from client.owner.participation import check_separated, count_participation
+from client.received.downlink import state_in
 from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.cache.trusted import say_once
-from fedlearn.config import RunConfig
 from fedlearn.core.errors import UsageError, said
 from fedlearn.core.metric import AFTER, BEFORE, EPSILON
 from fedlearn.core.state import State, is_same
@@ -50,7 +46,9 @@ def train(request: Request, fit: LocalFit | None = None) -> Message:
             try:
                 answer = with_mods(request, sent, lambda state, content: _learned(request, state, content, fit))
                 reply = (
-                    answer if isinstance(answer, Message) else report(request, lied(request, answer, sent), state=sent)
+                    answer
+                    if isinstance(answer, Message)
+                    else reported(request, answer, sent, lambda answer: report(request, answer, state=sent))
                 )
                 count_participation(request)
                 fits_of(request.config).put_back()  # now that no array of the report is the learner's
@@ -63,14 +61,11 @@ def _learned(request: Request, state: State, content: RecordDict, made: LocalFit
     """Return what the node answers to a state."""
     config, task = request.config, task_of(request, content)
     if not is_private(config):
-        if is_apart(config):
-            own = own_state(request, state)
-            return Answer.of_fit(kept_apart(request.memory, task.round_number, lambda: _fit(request, own, task, None)))
-        train_alone(request, task)  # first: a fit's arrays are the learner's until its next one
-        return Answer.of_fit(_fit(request, state, task, made))
+        own = own_state(config, state, request.memory)
+        return Answer.of_fit(fitted(request, own, task, lambda state, task: _fit(request, state, task, made)))
     learner_of(config).check(state)
     published = NodeBudget.of_round(request, task.round_number).once(
-        state, task, lambda: flower.to_bytes(Answer.of_fit(_paid(config, state, task)).to_records())
+        state, task, lambda: flower.to_bytes(Answer.of_fit(_paid(request, state, task)).to_records())
     )
     return Answer.in_records(flower.from_bytes(published))
 
@@ -81,8 +76,8 @@ def task_of(request: Request, content: RecordDict) -> LocalTask:
     rows, passes = examples_of(request), request.config.training.passes
     limits = (round(passes * len(rows)) if passes else None, wire.most_examples(content))
     train = training_set(request)
-    if (lies := poisoned(request, train, rows)) is not None:
-        train, rows = lies, np.arange(len(lies))
+    for each in features_of(request.config):
+        train, rows = each.examples(request, train, rows)
     return LocalTask(
         train=train,
         indices=rows,
@@ -96,11 +91,10 @@ def task_of(request: Request, content: RecordDict) -> LocalTask:
     )
 
 
-def _paid(config: RunConfig, state: State, task: LocalTask) -> LocalFit:
+def _paid(request: Request, state: State, task: LocalTask) -> LocalFit:
     """Return the fit of a private node, without the metrics that its budget does not pay for."""
-    fit = fits_of(config).fit(state, task)
-    if config.nodes_add_noise:
-        return noised(config, state, task, fit)
+    config = request.config
+    fit = fitted(request, state, task, fits_of(config).fit)
     loss = loaded(config)[1].metrics.privacy_loss or EPSILON
     spent = {name: value for name, value in fit.metrics.items() if name == loss.name}
     return replace(fit, metrics=spent, num_examples=fit.num_examples if config.privacy.public_sizes else 1)

@@ -3,7 +3,8 @@
 Two sums of one question over sets that differ by one node are that node's own numbers, and so may be three of which no
 two do: {1, 2, 3}, {3, 4, 5} and {1, 2, 4, 5} tell what node 3 has added, and no node is in all three. So a node signs
 one set for each question. Exact sums of rows, as statistics are, all ask the same: they are one question for each data
-set of the owner, whatever their settings are. A question of training is told by its digest (`client.whole_question`).
+set of the owner, whatever their settings are. A question of training is told by its digest
+(`client.secure_sums.whole_question`).
 
 An attempt that comes to nothing is made again with other nodes, and nothing of its set is unmasked then: within one
 round of one run a node signs the set of each attempt, and the protocol lets it help to unmask one

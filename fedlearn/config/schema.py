@@ -80,6 +80,11 @@ class RunConfig(Settings):
         return self.protects_nodes and self.privacy.trust != "central"
 
     @property
+    def server_adds_noise(self) -> bool:
+        """Whether nodes are protected by noise that the server adds to their sum."""
+        return self.protects_nodes and not self.nodes_add_noise
+
+    @property
     def separates_nodes(self) -> bool:
         """Whether each node enforces a separation of its participations, and the noise of rounds is correlated."""
         return self.protects_nodes and self.privacy.separation > 1

@@ -24,8 +24,8 @@ SELDOM_READ = frozenset({
     "flwr.agentapp", "flwr.client.mod", "flwr.clientapp.mod", "flwr.server",
     "google.protobuf.text_format", "grpc.aio", "httpx",
     "torch.distributions", "torch.export",
-    "client.summing", "fedlearn.secure.keys", "fedlearn.secure.level", "fedlearn.secure.policy",  # of secure sums
-    "server.phases.summing",
+    "client.secure_sums.node", "server.features.secure_sums.collect",  # of secure sums
+    "fedlearn.secure.keys", "fedlearn.secure.level", "fedlearn.secure.policy",
 })  # fmt: skip
 
 _running: set[str] = set()

@@ -113,8 +113,9 @@ def _usual_stack(found: RunConfig) -> int:
 
 
 def _may_add_noise(config: RunConfig) -> bool:
-    """Return whether nodes may add noise; a learner or a mod from outside may, without being imported here."""
-    return _keeps_records(config) or config.protects_nodes or ":" in config.training.learner or bool(config.client.mods)
+    """Return whether nodes may add noise; a learner, mod or feature from outside may, without being imported here."""
+    outside = (":" in config.training.learner, config.client.mods, config.rounds.features)
+    return _keeps_records(config) or config.protects_nodes or any(outside)
 
 
 def _keeps_records(config: RunConfig) -> bool:

@@ -6,13 +6,13 @@ class or function that makes a mod from options, as ``flwr.clientapp.mod:LocalDp
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from flwr.app import Context, Message
 
 from fedlearn.core.errors import RunFailed, SettingError
+from fedlearn.plugins.listed import pairs_in
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import load_plugin
 
@@ -65,13 +65,7 @@ def load_mods(text: str) -> list[NamedMod]:
     SettingError
         If a mod cannot be loaded, or made from its options.
     """
-    return [
-        NamedMod(name, _made(name, options)) for entry in json.loads(text or "[]") for name, options in _pairs(entry)
-    ]
-
-
-def _pairs(entry: str | Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any] | None]]:
-    return [(entry, None)] if isinstance(entry, str) else list(entry.items())
+    return [NamedMod(name, _made(name, options)) for name, options in pairs_in(text)]
 
 
 def _made(name: str, options: Mapping[str, Any] | None) -> Any:

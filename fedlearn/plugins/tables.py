@@ -266,12 +266,37 @@ HANDLERS = {
     "query.survivors": "client.handlers.summing:sign",
     "query.unmasking": "client.handlers.summing:unmask",
     "query.unsent": "client.handlers.selection:unsent",
+    "query.feature": "client.handlers.features:asked",
     "train": "client.handlers.training:train",
     "evaluate": "client.handlers.evaluation:evaluate",
     "evaluate.on_test_set": "client.handlers.evaluation:evaluate_on_test_set",
     "evaluate.on_test_rows_once": "client.handlers.evaluation:evaluate_on_test_rows_once",
 }
 """What a node does with a message of each type: functions called with a `client.request.Request`."""
+
+FEATURES = {
+    "secure sums": "server.features.secure_sums.secure_sums:SecureSums",
+    "baseline": "server.features.evaluation.local_baseline:Baseline",
+    "protected nodes": "server.features.privacy.protected_nodes:ProtectedNodes",
+    "attackers": "server.features.attacks.attackers:Attackers",
+    "backdoor": "server.features.attacks.backdoor_success:BackdoorSuccess",
+    "downlink": "server.features.downlink.downlink:CodedDownlink",
+    "measures on nodes": "server.features.evaluation.on_nodes:MeasuresOnNodes",
+    "confusion": "server.features.evaluation.confusion:Confusions",
+    "root training": "server.features.root_training:RootTraining",
+}
+"""What a run does beside its rounds, if its settings ask for it: classes derived from `server.feature.Feature`.
+
+Their order is that of `server.feature`; those of ``rounds.features`` come behind them.
+"""
+
+NODE_FEATURES = {
+    "local baseline": "client.features.evaluation.local_baseline:LocalBaseline",
+    "comparison models": "client.features.evaluation.comparison_models:ComparisonModels",
+    "local noise": "client.features.local_noise:LocalNoise",
+    "attack": "client.features.attack:Attacked",
+}
+"""The parts at nodes of features: classes derived from `client.feature.NodeFeature`, in their order."""
 
 TABLES = {
     "rounds.schedule": SCHEDULES,
@@ -295,7 +320,7 @@ TABLES = {
 
 SERVER_APP = "server.app:app"
 """The ServerApp that every engine runs, by the name that pyproject.toml gives to Flower."""
-SERVER_BY_HAND = "server.by_hand:RoundsByHand"
+SERVER_BY_HAND = "server.schedules.by_hand:RoundsByHand"
 """What makes the steps of a round when they are asked for, of an opened run."""
 SERVER_OPENED = "server.app:opened"
 """What opens a run, all of it checked, and writes its results in the end."""
@@ -309,7 +334,7 @@ CLIENT_ABOUT = "client.app:about"
 """What a server asks of the nodes of a run: a `fedlearn.core.node.NodeTraits`."""
 CLIENT_TRIAL = "client.app:trial"
 """What tries the learner before round 1: a `fedlearn.core.node.NodeTrial`."""
-CLIENT_ROOT = "client.root:fit_root"
+CLIENT_ROOT = "client.features.root_training:fit_root"
 """What trains on the server's own root examples, for defences that compare nodes with them."""
 CLIENT_PREPARE = "client.app:prepare"
 """What a process of a deployment imports and loads before it forks."""

@@ -1,6 +1,6 @@
 """Write and read classes.json: how often a run's model takes one class for another.
 
-The file is written when the run of a classifier has completed, from the evaluations on the test set that the rounds
+The file is written when the run of a classifier has ended, from the evaluations on the test set that the rounds
 have made anyway.
 """
 

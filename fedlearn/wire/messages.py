@@ -7,6 +7,7 @@
 | training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
 | evaluation | ``evaluate`` | state, Flower's config; whether to measure more | metrics |
 | evaluation | ``evaluate.on_test_set`` | state, Flower's config | metrics of the node's own state |
+| question | ``query.feature`` | a feature's name, round, attempt, what else the feature says | what it answers |
 | round over | ``query.round_over`` | round, attempt, why | no records |
 
 The reports are in `fedlearn.wire.reports`, the keys of the records in `fedlearn.wire.records`.
@@ -21,7 +22,7 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower
-from fedlearn.core.cohort import Instruction
+from fedlearn.core.cohort import At, Instruction
 from fedlearn.core.errors import Refused, said
 from fedlearn.core.state import State
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
@@ -31,8 +32,10 @@ from fedlearn.wire.records import (
     CLIP,
     CONFIG,
     DOWNLINK,
+    FEATURE,
     INSTRUCTION,
     PARCELS,
+    QUESTION,
     READY_QUERY,
     ROUND_OVER,
     SECURE,
@@ -157,6 +160,28 @@ def is_beside(content: Mapping[str, flower.Record]) -> bool:
     return bool(read_config(content).get(BESIDE, False))
 
 
+def question(node_id: int, feature: str, at: At, said: Mapping[str, State], *, ttl: float) -> Message:
+    """Return the message that asks the part of a feature at a node something of its own, with parcels of arrays."""
+    about = flower.filled(ConfigRecord(), {FEATURE: feature, **at._asdict()})
+    content = flower.filled(RecordDict(), {CONFIG: about, **packed_parcels(said)})
+    return flower.message_to(content, node_id, QUESTION, ttl=ttl)
+
+
+def packed_parcels(parcels: Mapping[str, State]) -> dict[str, flower.Record]:
+    """Return named parcels of arrays as records."""
+    return {name: pack_arrays(arrays) for name, arrays in parcels.items()}
+
+
+def parcels_in(content: Mapping[str, flower.Record]) -> dict[str, State]:
+    """Return the parcels of a question or an answer: all its records of arrays."""
+    return {name: unpack_arrays(each) for name, each in content.items() if isinstance(each, ArrayRecord)}
+
+
+def asked_feature(content: Mapping[str, flower.Record]) -> str:
+    """Return the name of the feature that a question is for."""
+    return str(read_config(content).get(FEATURE, ""))
+
+
 def with_ttl(message: Message, ttl: float) -> Message:
     """Return the same message, which expires after `ttl` seconds."""
     return flower.message_to(message.content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
@@ -188,6 +213,14 @@ def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     ours = (INSTRUCTION, PARCELS, WORK, SECURE, DOWNLINK)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
+
+
+def tell(content: RecordDict, told: Mapping[str, float]) -> None:
+    """Put further settings of a round beside those of the strategy."""
+    ours = (INSTRUCTION, PARCELS, WORK, SECURE, DOWNLINK)
+    keys = [key for key, each in content.items() if key not in ours and isinstance(each, ConfigRecord)]
+    key = keys[0] if keys else CONFIG
+    flower.filled(content, {key: ConfigRecord({**read_config(content), **told})})
 
 
 def read_clip(content: Mapping[str, flower.Record]) -> float:

@@ -18,6 +18,7 @@ from fedlearn.core.errors import Refused
 READY_QUERY = "query.ready"
 ROUND_OVER = "query.round_over"
 UNSENT_ARRAYS = "query.unsent"
+QUESTION = "query.feature"
 
 ARRAYS = "arrays"  # Flower's own default keys, so that Flower's strategies find the records
 CONFIG = "config"
@@ -28,6 +29,7 @@ NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
 BESIDE = "beside"  # in the config of an evaluation
 CLIP = "clip"  # among the settings of a training message, where the clipping norm of nodes changes from round to round
+FEATURE = "feature"  # in the config of a question
 CHECKSUM = "checksum"
 PARCELS = "parcels"
 ANCHOR = "anchor"  # the arrays of an anchor (`fedlearn.compression.anchor`), for a node that has an older one

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from typing import cast
 
 from flwr.app import Message, MetricRecord
 
 from fedlearn import wire
-from fedlearn.core.cohort import Fate, NodeReport
+from fedlearn.core.cohort import At, Fate, NodeReport
 from fedlearn.core.errors import Refused, said
 from fedlearn.core.metrics import Metrics
+from fedlearn.core.state import State
 from server.gate.limits import too_far
 from server.run import ServerRun
 
@@ -32,6 +34,29 @@ def answers_to(run: ServerRun, messages: Sequence[Message], deadline: float) -> 
         if not pending.open:
             break
     return {place: replies[place] for place in sorted(replies)}
+
+
+def ask_nodes(
+    run: ServerRun, feature: str, said: Mapping[int, Mapping[str, State]], at: At
+) -> dict[int, dict[str, State]]:
+    """Ask the parts of a feature at nodes; return what came by the reporting deadline: node id -> named parcels.
+
+    Values, names and shapes of the arrays in an answer have not been checked; an answer that does not decode is none.
+
+    Parameters
+    ----------
+    feature
+        The name of the feature at nodes.
+    said
+        Node id -> the parcels that are sent to it; empty where the question says all.
+    """
+    deadline, nodes = run.rounds.reporting_deadline, list(said)
+    messages = [wire.question(node, feature, at, said[node], ttl=deadline) for node in nodes]
+    found: dict[int, dict[str, State]] = {}
+    for place, reply in answers_to(run, messages, deadline).items():
+        with suppress(Refused):
+            found |= {nodes[place]: wire.parcels_in(reply.content)} if reply.has_content() else {}
+    return found
 
 
 def sound_answers(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from flwr.app import ArrayRecord, ConfigRecord
 
 from fedlearn import flower, wire
-from fedlearn.compression import Payload, load_downlink
-from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At, Instruction, Member
 from fedlearn.core.errors import RunFailed
-from fedlearn.core.seeding import downlink_seed
-from fedlearn.core.state import State
 from server.attempt import Configuration
+from server.feature import Instructions
 from server.run import ServerRun
 
 NOTHING: Mapping[int, Mapping[str, bytes]] = MappingProxyType({})
@@ -58,7 +55,8 @@ def written(
     state: ArrayRecord,
     *,
     first: int = 0,
-    anchors: Mapping[int, str] = NO_ANCHORS,
+    anchors: Mapping[int, str] | None = None,
+    again: bool = False,
 ) -> Configuration:
     """Return the strategy's messages to nodes that are sent a state, each with our instruction; count nothing.
 
@@ -69,7 +67,9 @@ def written(
     first
         The position of the first of them.
     anchors
-        Node id -> the name of the anchor that the node keeps.
+        Node id -> the name of the anchor that the node says it keeps; None where nodes were not asked.
+    again
+        Whether they were sent, and counted, before the run was stopped.
 
     Raises
     ------
@@ -77,8 +77,7 @@ def written(
         If the strategy writes to nodes outside the cohort, or waits for more nodes than it has.
     """
     with run.draws.to_choose(run.strategy, "training", at):
-        told = ConfigRecord() if run.protection is None else ConfigRecord({**run.protection.told(at.round_number)})
-        written = list(run.strategy.configure_train(at.round_number, state, told, run.grid_of(cohort)))
+        written = list(run.strategy.configure_train(at.round_number, state, ConfigRecord(), run.grid_of(cohort)))
     by_node = {message.metadata.dst_node_id: message for message in written}
     if strangers := by_node.keys() - {member.node_id for member in cohort}:
         raise RunFailed(
@@ -92,21 +91,7 @@ def written(
     messages = [
         wire.with_instruction(by_node[member.node_id], Instruction(*at, member.position), ttl=ttl) for member in members
     ]
-    if run.anchors is not None:
-        run.anchors.correct(messages, state, at, anchors)
-    elif (shrink := _downlink(run.config, at)) is not None:
-        wire.replace_arrays(
-            [message.content for message in messages],
-            lambda record: wire.pack_arrays(shrink(wire.unpack_arrays(record))),
-            keys_of=lambda content: [wire.state_key(content)],
-        )
-    return Configuration(messages, members, wire.bytes_of_all(messages))
-
-
-def _downlink(config: RunConfig, at: At) -> Callable[[State], Payload] | None:
-    """Return the compressor of the states sent in this round; None if states are sent as they are."""
-    if config.compression.downlink == "identity":
-        return None
-    codec = load_downlink(config.compression)
-    seed = downlink_seed(config.seed, round_number=at.round_number)
-    return lambda state: codec.encode(state, seed=seed)
+    instructions = Instructions(messages, members, state, at, anchors, again)
+    for each in run.features:
+        each.instruct(instructions)
+    return Configuration(messages, members, wire.bytes_of_all(messages), instructions.anchor)

@@ -9,11 +9,11 @@ from flwr.app import ConfigRecord, Message, MetricRecord
 
 from fedlearn import wire
 from fedlearn.core.cohort import At, Member
-from fedlearn.core.metric import Measured
 from fedlearn.core.state import State
 from fedlearn.models import NOTHING, Evaluation
 from fedlearn.models.loaded import dataset_of, evaluate_part, rows_measured, scores_of_test_set
 from server.attempt import Reporting
+from server.feature import Measures
 from server.phases.answers import answers_to, finite, sound_answers, take_scores
 from server.run import ServerRun
 
@@ -27,19 +27,20 @@ def is_due(run: ServerRun, round_number: int) -> bool:
 
 def evaluate(
     run: ServerRun, state: State, reporting: Reporting, names: Sequence[str], *, round_number: int
-) -> Measured:
+) -> Measures:
     """Return the metrics `names` of the state; None for a metric that is not finite or was not measured.
 
     Where nodes measure it, those of the cohort do that have sent a report: one that hangs costs one deadline, not two.
     """
     if run.config.evaluation.where == "nodes":
         means = _through_nodes(run, state, reporting, round_number)
-    else:
-        total = on_test_set(run, state)
-        best = run.store.history.best
-        run.confusions.take(round_number, total.confusion, best.round_number if best else None)
-        means = total.means
-    return finite(run.model_metrics.completed(means), names)
+        return Measures(finite(run.model_metrics.completed(means), names))
+    return measures_of(run, on_test_set(run, state), names)
+
+
+def measures_of(run: ServerRun, total: Evaluation, names: Sequence[str]) -> Measures:
+    """Return the metrics `names` of an evaluation, and its confusion."""
+    return Measures(finite(run.model_metrics.completed(total.means), names), confusion=total.confusion)
 
 
 def on_test_set(run: ServerRun, state: State, *, once: bool = False) -> Evaluation:

@@ -7,6 +7,7 @@ node is told so.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from fedlearn import wire
@@ -18,7 +19,7 @@ from fedlearn.core.cohort import At, Fate, Member, NodeReport
 from fedlearn.core.state import layout_of
 from server.attempt import Configuration, Reporting
 from server.exchange.exchange import Pending
-from server.phases.lying import side_by_side, with_lies
+from server.feature import collected
 from server.run import ServerRun
 
 TOLD = {Fate.LATE: "late", Fate.REFUSED: "refused"}
@@ -36,17 +37,21 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At, plan: 
         How reports are checked and added up; that of the strategy, unless given.
     """
     plan = plan or fold_plan(run, at, cohort=len(configuration.members))
-    fold = Fold(side_by_side(run, plan))
-    intake = Intake(configuration.members, fold, run)
+    reporting = collected(run.features, plan, at, partial(_collected, run, configuration))
+    run.exchange.traffic.add_reports(report.bytes_up for report in reporting.reports)
+    tell(run, reporting, TOLD, at)
+    return reporting
+
+
+def _collected(run: ServerRun, configuration: Configuration, plan: FoldPlan, at: At) -> Reporting:
+    """Return the reports that come until the deadline, added up as a plan says."""
+    intake = Intake(configuration.members, Fold(plan), run)
     deadline = run.rounds.reporting_deadline
     if run.exchange.fold is not None:
         _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
     else:
         run.late.expect(_collect_replies(run, configuration, intake, deadline=deadline).open, at)
-    reporting = with_lies(run, intake.closed(), at, plan)
-    run.exchange.traffic.add_reports(report.bytes_up for report in reporting.reports)
-    tell(run, reporting, TOLD, at)
-    return reporting
+    return intake.closed()
 
 
 def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:

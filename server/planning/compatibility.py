@@ -10,18 +10,15 @@ from fedlearn.aggregation import STATE
 from fedlearn.aggregation.steps import load_step, steps_of
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig
-from fedlearn.config.baselines import LOCAL, NONE
 from fedlearn.core.errors import SettingError
-from fedlearn.core.metric import ALONE
 from fedlearn.core.state import State, UpdateKind
 from fedlearn.flower.mods import load_mods
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
 from fedlearn.plugins.tables import ALGORITHMS
 from server.exchange.exchange import Exchange
-from server.fitting_downlink import check_downlink
-from server.grouped import takes_group_means
-from server.selectors import Selector
+from server.rules import Rule, within
+from server.selectors import POISSON, SELECTORS, Selector
 from strategies import STRATEGIES, RoundStrategy
 
 PRODUCES = {
@@ -30,6 +27,42 @@ PRODUCES = {
     UpdateKind.ENSEMBLE: "ensembles",
     UpdateKind.SUMS: "sums",
 }
+OF_SELECTORS = (
+    *within(
+        "with rounds.selector = 'poisson' ",
+        Rule(
+            "rounds.selector", lambda asked: not asked.is_virtual,
+            "every node must be ready in every round, which is so in simulations alone", "use 'uniform'",
+        ),
+        Rule(
+            "devices.name", lambda asked: asked.config.devices.name,
+            "every node must be ready in every round", "leave it empty",
+        ),
+        Rule(
+            "rounds.over_selection", lambda asked: asked.config.rounds.over_selection > 1,
+            "all nodes that are drawn are waited for", "use 1",
+        ),
+        Rule(
+            "rounds.schedule", lambda asked: asked.config.rounds.schedule != "synchronous",
+            "rounds are drawn one by one", "use 'synchronous'",
+        ),
+        Rule(
+            "privacy.separation", lambda asked: asked.config.separates_nodes,
+            "nodes are drawn whether or not they have just taken part", "use 'uniform', or a separation of 1",
+        ),
+        Rule(
+            "privacy.trust", lambda asked: asked.config.privacy.trust == "distributed",
+            "a draw may be smaller than the sum that the shares of noise are made for", "use 'local'",
+        ),
+        where=lambda asked: asked.config.rounds.selector == POISSON,
+    ),
+    Rule(
+        "rounds.selector",
+        lambda asked: asked.traits.is_private and SELECTORS.load(asked.config.rounds.selector).goes_by_loss,
+        "selector {value!r} goes by the losses of nodes, and nodes whose model or learner is private report none",
+        "use 'uniform'",
+    ),
+)  # fmt: skip
 DOES = {UpdateKind.ENSEMBLE: "unites ensembles", UpdateKind.SUMS: "adds up sums"}
 
 
@@ -81,21 +114,19 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
     _check_learner(config, strategy)
     _check_algorithm(config)
     _check_steps(config, strategy)
-    check_downlink(config, kind)
     if not kind.is_averaged:
         _check_unaveraged(config, "trees" if kind is UpdateKind.ENSEMBLE else "sums")
-    if traits.is_private and config.evaluation.nodes:
-        raise SettingError(
-            "evaluation.nodes", config.evaluation.nodes,
-            "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
-            "that: use 0",
-        )  # fmt: skip
     if traits.is_private and config.evaluation.where == "nodes":
         raise SettingError(
             "evaluation.where", "nodes",
             "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
             "that: use 'server' or 'none'",
         )  # fmt: skip
+
+
+def takes_group_means(config: RunConfig, strategy: RoundStrategy[Any]) -> bool:
+    """Return whether the strategy gets, of each group with a sum of its own, the mean for a report."""
+    return config.is_secure and config.secure.group_size > 0 and strategy.takes_groups
 
 
 def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str = "") -> None:
@@ -112,33 +143,6 @@ def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str =
                 "strategy.name", type(strategy).__name__,
                 f"it names a parcel {name!r}, which is a message's own record: take another name",
             )  # fmt: skip
-
-
-def check_baseline(config: RunConfig, traits: Traits, *, is_virtual: bool) -> None:
-    """Refuse a baseline of nodes that are real, or whose privacy budget would pay for what nobody is to see."""
-    which = config.training.baseline
-    if which != NONE and not is_virtual:
-        raise SettingError(
-            "training.baseline", which,
-            "a baseline is made in a simulation: the nodes of a network keep their examples, and send what they learn",
-        )  # fmt: skip
-    if which == LOCAL and traits.is_private:
-        raise SettingError(
-            "training.baseline", which,
-            "nodes would send models and scores that no budget pays for, though nothing is averaged: use 'central'",
-        )  # fmt: skip
-
-
-def check_beside(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse what no node would measure, or begin as the run did."""
-    named = config.evaluation.beside
-    if named and not config.evaluation.nodes:
-        raise SettingError("evaluation.beside", named, "no node measures: say by evaluation.nodes how many are to")
-    if ALONE in config.evaluation.kinds and config.model.initial and not is_virtual:
-        raise SettingError(
-            "evaluation.beside", named,
-            "a model alone begins as the run does, and nodes of a network do not have model.initial: leave one out",
-        )  # fmt: skip
 
 
 def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is_timed: bool) -> None:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedlearn.config import RunConfig
-from fedlearn.config.baselines import note_of
 from fedlearn.core.errors import SettingError, UsageError
-from fedlearn.core.gains import columns_on_nodes
 from fedlearn.core.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.node import NodeTraits
@@ -18,23 +16,18 @@ from fedlearn.models.loaded import traits as traits_of
 from fedlearn.plugins.tables import CLIENT_ABOUT
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import OF_EVENTS
-from server.anchors import metrics_of_anchors
-from server.attackers import attack_metrics, attack_notice, check_attack
 from server.early_stopping import check_stopping, check_validation, hides_rows
 from server.exchange.exchange import Exchange
-from server.fitting_private import check_private
-from server.node_privacy import columns_of
-from server.phases.apart import apart_metrics
+from server.feature import Feature, features_of
 from server.planning.compatibility import (
-    check_baseline,
-    check_beside,
+    OF_SELECTORS,
     check_fitting,
     check_schedule,
     check_stack,
     check_trust,
 )
+from server.rules import Asked, check_rules
 from server.schedules import load_schedule, metrics_of
-from server.secure import check_secure
 from server.spending import check_records, cost_of_initial, counted_in, notices_of, promised, without_exact
 from strategies import RoundStrategy
 
@@ -63,6 +56,7 @@ class Plan:
     metrics: Metrics
     columns: Metrics
     make_schedule: Callable[..., Any]
+    features: Sequence[Feature] = ()
     notes: Sequence[str] = ()
 
 
@@ -80,36 +74,37 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
     if traits.is_private:
         config = without_exact(config, test_is_public=traits.test_is_public)
         counts_in += notices_of(config, test_is_public=traits.test_is_public)
-    check_baseline(config, traits, is_virtual=exchange.is_virtual)
+    features = features_of(config, strategy)
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
-    check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
-    traits, of_batches = check_private(config, traits, strategy, is_virtual=exchange.is_virtual)
-    check_attack(config, traits, is_virtual=exchange.is_virtual)
+    asked = Asked(config, traits, strategy, exchange.is_virtual)
+    check_rules(OF_SELECTORS, asked)
+    for each in features:
+        each.check(asked)
+    if config.protects_nodes:
+        traits = measuring_nothing(traits, but_loss=config.nodes_add_noise)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    beside = (
-        *apart_metrics(config, of_model),
-        *columns_of(config),
-        *attack_metrics(config),
-        *metrics_of_anchors(config),
-    )
-    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *beside)
-    check_beside(config, is_virtual=exchange.is_virtual)
-    asked = config.evaluation
-    columns = with_columns(of_model, added, on_nodes=bool(asked.nodes), kinds=asked.kinds)
+    of_features = metrics_added(features, of_model)
+    columns = with_columns(of_model, (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *of_features))
     hides = hides_rows(config, strategy, is_private=traits.is_private)
     who = {"is_private": hides, "test_is_public": traits.test_is_public}
     if config.data.validates:
         check_validation(config, **who)
         columns = columns.on_validation_rows()
     stops = check_stopping(config, columns, **who)
-    notes = (note_of(config), of_batches, attack_notice(config), cost_of_initial(config, columns), stops)
-    return Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
+    notes = (cost_of_initial(config, columns), stops)
+    return Plan(config, traits, fingerprint, of_model, columns, make_schedule, features, tuple(filter(None, notes)))
+
+
+def measuring_nothing(traits: Traits, *, but_loss: bool) -> Traits:
+    """Return the traits of nodes that report nothing that they have measured, but what they have spent, if they do."""
+    reported = tuple(metric for metric in traits.metrics.reported if but_loss and metric.is_privacy_loss)
+    return replace(traits, metrics=replace(traits.metrics, reported=reported))
 
 
 def has_private_learner(exchange: Exchange) -> bool:
@@ -125,16 +120,14 @@ def has_private_learner(exchange: Exchange) -> bool:
         return False
 
 
-def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool, kinds: Sequence[str] = ()) -> Metrics:
-    """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes.
+def metrics_added(features: Sequence[Feature], of_model: Metrics) -> tuple[Metric, ...]:
+    """Return the columns that features add to the table of rounds."""
+    return tuple(metric for each in features for metric in each.metrics(of_model).rounds)
 
-    Parameters
-    ----------
-    on_nodes, kinds
-        Whether nodes measure on examples of their own, and what they measure beside their model.
-    """
-    spread = columns_on_nodes(of_model.headline, kinds) if on_nodes and of_model.headline else ()
-    metrics = replace(of_model, reported=(*of_model.reported, *added, *spread))
+
+def with_columns(of_model: Metrics, added: tuple[Metric, ...]) -> Metrics:
+    """Return what is measured in a run, with what strategy, schedule, devices and features add."""
+    metrics = replace(of_model, reported=(*of_model.reported, *added))
     if taken := [name for name in metrics.columns if name in {*COLUMNS, *OF_EVENTS}]:
         raise UsageError(f"metric {taken[0]!r}: every round has a column of this name: give the metric another one")
     return metrics

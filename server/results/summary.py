@@ -1,4 +1,4 @@
-"""summary.json: the results of a run in one small file; classes.json and statistics.json."""
+"""summary.json: the results of a run in one small file; and statistics.json."""
 
 from __future__ import annotations
 
@@ -13,22 +13,18 @@ from fedlearn.config.baselines import NONE
 from fedlearn.core.metric import NODE_ROWS, PRIVATE_ROWS, TEST_ROWS, VALIDATION_ROWS, VIRTUAL_SECONDS
 from fedlearn.core.metrics import COUNTS_IN
 from fedlearn.core.state import Layout, State
-from fedlearn.data.base import DataSpec
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import statistics_of
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import LR_SCHEDULES
-from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.names import EVENTS
 from fedlearn.runs.participation import is_secret, without_participation
 from fedlearn.runs.statistics import write_statistics
 from fedlearn.runs.usage import memory_bytes
-from server.attackers import attack_results
 from server.run import ServerRun
-from server.secure import summed_in
-from server.spending import assumed, neighbors_of, noise_of_nodes, notices_of, promised, spent_by_partition, trust_of
+from server.spending import assumed, neighbors_of, notices_of, promised, spent_by_partition, trust_of
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
 SEEDED_NODES = "seeded noise: reproducible, protects nobody"
@@ -49,17 +45,15 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         "model": config.model.name,
         **({"initial": config.model.initial_sha256} if config.model.initial else {}),
         **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
-        **attack_results(config),
         **_scores(history),
         **run.tested,
         **_chosen_on(run),
         **_on_nodes(history),
         **_privacy(run),
         **_spent_by_strategy(run),
-        **_of_nodes(run),
         **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
         **({"notices": list(run.notes)} if run.notes else {}),
-        **_secure(run),
+        **{name: value for each in run.features for name, value in each.summary().items()},
         **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
         "metrics": history.metrics.to_plain(),
         "rounds": len(history.rounds),
@@ -80,23 +74,6 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         "model_sha256": run.store.model_sha256,
     }
     folder.write_summary(without_participation(written) if is_secret(to_flower(config)) else written)
-
-
-def write_confusions(run: ServerRun, spec: DataSpec) -> None:
-    """Store what the evaluations of the final and the best state have counted, if the model tells classes apart.
-
-    Nothing is evaluated again. So a run that was resumed after its best round has none of that; one of which nothing
-    was evaluated since, as there was no round left, keeps what it had stored.
-    """
-    history = run.store.history
-    final = run.confusions.of(history.evaluated.round_number) if history.evaluated else None
-    if final is None:
-        return
-    best = run.confusions.of(history.best.round_number) if history.best else None
-    count = len(final.confusion)
-    named = len(spec.class_names) == count
-    names = list(spec.class_names) if named else [str(number) for number in range(count)]
-    write_classes(run.store.folder, ClassResults(names, final, best))
 
 
 def write_counted(run: ServerRun) -> None:
@@ -167,14 +144,6 @@ def _privacy(run: ServerRun) -> dict[str, object]:
     }
 
 
-def _secure(run: ServerRun) -> dict[str, object]:
-    """Return what came of masked sums; empty without."""
-    if run.config.secure.sums != "masked":
-        return {}
-    run.events.flush()
-    return {"secure": summed_in(run.store.folder / EVENTS)}
-
-
 def _spent_by_strategy(run: ServerRun) -> dict[str, object]:
     """Return the privacy losses that the strategy has measured, up to the last round; each with what it counts in."""
     rounds = run.store.history.rounds
@@ -184,15 +153,6 @@ def _spent_by_strategy(run: ServerRun) -> dict[str, object]:
             spent = rounds[-1].measured.get(metric.name) if rounds else None
             found |= {metric.name: spent, f"{metric.name}{COUNTS_IN}": metric.note}
     return found
-
-
-def _of_nodes(run: ServerRun) -> dict[str, object]:
-    """Return what a run that protects nodes has promised and spent; nothing of any other."""
-    if run.config.nodes_add_noise:
-        return noise_of_nodes(run.config)
-    if run.protection is None:
-        return {}
-    return run.protection.summary(len(run.store.history.rounds), is_seeded=run.draws.are_seeded)
 
 
 def learning_rate(config: RunConfig) -> str:
@@ -218,7 +178,7 @@ def learning_rate(config: RunConfig) -> str:
 def noise_notice(run: ServerRun) -> str:
     """Return the notices of every result: on a private model, its noise and rows, and on the strategy's draws."""
     of_model = notices_of(run.config, test_is_public=run.test_is_public) if run.is_private else []
-    of_nodes = SEEDED_NODES if run.protection and run.draws.are_seeded else ""
+    of_nodes = SEEDED_NODES if run.config.server_adds_noise and run.draws.are_seeded else ""
     of_mods = SEEDED_MODS if run.config.privacy.noise == "seeded" else SECURE_MODS
     notices = (*of_model, of_nodes, of_mods if run.config.client.mods else "", run.draws.notice)
     return "; ".join(notice for notice in notices if notice)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fedlearn.core.cohort import At
 from fedlearn.core.errors import RunFailed
+from fedlearn.runs.log import EventTail
+from fedlearn.runs.names import ASKED_SUM, EVENTS
 from server.attempt import RUN_AGAIN, NotCommitted
-from server.phases.asked import attempts_before
 from server.run import ServerRun
 
 LONGEST_BACKOFF = 60.0  # seconds
@@ -89,3 +90,19 @@ class Attempts:
     def attempt(self, at: At) -> NotCommitted | None:
         """Try a round once: commit it, or return why not."""
         raise NotImplementedError
+
+
+def attempts_before(run: ServerRun, round_number: int) -> int:
+    """Return how many attempts at a round a killed server has made that nodes remember, as those of secure sums do.
+
+    An attempt whose sum was asked for is the last of them, and goes on under its own number.
+    """
+    if not run.config.is_secure or run.exchange.is_virtual:
+        return 0
+    tried = (
+        event["attempt"]
+        for event in EventTail(run.store.folder / EVENTS).read()
+        if event.get("event") == "round-started" and event.get("round") == round_number
+    )
+    goes_on = (run.store.folder / ASKED_SUM).exists()
+    return max(max(tried, default=0) - goes_on, 0)

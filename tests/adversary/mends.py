@@ -95,18 +95,18 @@ MENDS = (
         f"{ADMISSION}::test_of_what_nobody_has_signed_who_was_let_in_no_body_is_read",
     ),
     Mend(
-        "A4", "server/node_directory.py",
+        "A4", "server/exchange/node_directory.py",
         "known = self._partitions.setdefault(node_id, partition_id)",
         "known = self._partitions[node_id] = partition_id",
         f"{NODES}::test_A4_the_first_word_of_a_node_stands",
     ),
     Mend(
-        "A4", "server/node_directory.py",
+        "A4", "server/exchange/node_directory.py",
         "if registered != partition_id:", "if registered < 0:",
         f"{NODES}::test_A4_a_node_that_names_anothers_partition_first_keeps_nobody_out",
     ),
     Mend(
-        "A4", "server/node_directory.py",
+        "A4", "server/exchange/node_directory.py",
         "if not 0 <= partition_id < self._clients:", "if partition_id < 0:",
         f"{NODES}::test_A4_a_partition_that_the_run_does_not_have_is_nobodys",
     ),

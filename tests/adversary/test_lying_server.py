@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from client import summing
-from client.whole_question import WholeQuestion
+from client.secure_sums import node as summing
+from client.secure_sums.whole_question import WholeQuestion
 from fedlearn import flower, wire
 from fedlearn.config import config_from
 from fedlearn.models.loaded import loaded

@@ -46,7 +46,7 @@ API = {
             "fedlearn.report.partitions:Partitions",
             "fedlearn:by_hand",
             "fedlearn.api.rounds:ByHand",
-            "server.by_hand:ClientUpdate",
+            "server.schedules.by_hand:ClientUpdate",
         ),
     ),
     "data": Page(

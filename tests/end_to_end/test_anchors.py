@@ -13,12 +13,12 @@ from safetensors.numpy import load_file
 
 import client.handlers.selection
 import client.handlers.training
-from client.downlink import ANCHOR
 from client.learners.base import LocalFit
+from client.received.downlink import ANCHOR
 from fedlearn.models.loaded import loaded
 from fedlearn.models.presets import settings_from
 from fedlearn.runs.names import kept_name
-from server.anchors import Anchors
+from server.features.downlink.anchors import Anchors
 from tests.end_to_end.conftest import CHEAP, end_of
 from tests.end_to_end.test_asynchronous import PHONES, mixed, table, told
 from tests.oracles import anchors as oracle

@@ -16,12 +16,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import server.correlated
 from fedlearn.auditing.nodes.chosen import Chosen
 from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.state_files import unpack_state
-from server.correlated import ROWS, CorrelatedRows
+from server.features.privacy import correlated
+from server.features.privacy.correlated import ROWS, CorrelatedRows
 from tests.end_to_end.conftest import Run
 
 WAITING = {
@@ -133,7 +133,7 @@ def test_a_resumed_run_goes_on_with_the_stored_rows(execute, undisturbed, monkey
 
 def test_a_checkpoint_without_its_rows_is_not_gone_on_with(execute, monkeypatch, tmp_path):
     run = stopped_after(execute, monkeypatch, 4, {**WAITING, "out": tmp_path / "run"})
-    monkeypatch.setattr(server.correlated, "ROWS", "privacy/other")
+    monkeypatch.setattr(correlated, "ROWS", "privacy/other")
     with pytest.raises(ValueError, match="0 rows after 4 rounds"):
         execute(WAITING, engine="inline", out=run.folder)
 

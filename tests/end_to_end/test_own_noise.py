@@ -8,10 +8,9 @@ import signal
 import numpy as np
 import pytest
 
-import client.handlers.training
-import client.noised
+import client.features.local_noise
+import server.features.secure_sums.collect
 import server.phases.quorum
-import server.phases.summing
 from fedlearn import flower
 from fedlearn.auditing.nodes.chosen import Chosen
 from fedlearn.config import to_flower
@@ -21,7 +20,7 @@ from fedlearn.engine.prepare import prepared
 from fedlearn.models.presets import settings_from
 from fedlearn.privacy.accounts.skellam import skellam_multiplier_for
 from fedlearn.privacy.local_dp import OwnNoise
-from server.node_privacy import NOISE, NodePrivacy
+from server.features.privacy.node_privacy import NOISE, NodePrivacy
 from tests.end_to_end.vanishing import Killed, Remote, Vanishing
 
 LOCAL = {
@@ -76,9 +75,9 @@ def real(settings, folder):
 
 def test_a_killed_server_gets_the_same_sum_and_a_node_draws_one_share_of_a_round(execute, tmp_path, monkeypatch):
     drawn = []
-    honest = client.noised.noise_of
+    honest = client.features.local_noise.noise_of
     monkeypatch.setattr(
-        client.noised, "noise_of",
+        client.features.local_noise, "noise_of",
         lambda config, task: drawn.append((task.round_number, task.partition_id)) or honest(config, task),
     )  # fmt: skip
     config = real({**SHARED, "rounds.total": 2}, tmp_path / "run")
@@ -95,9 +94,9 @@ def test_a_killed_server_gets_the_same_sum_and_a_node_draws_one_share_of_a_round
 def test_an_attempt_that_is_made_again_has_the_same_noise(tmp_path, monkeypatch):
     """Half of the nodes vanish before they sign, so nothing is unmasked, and the round is run again."""
     drawn = []
-    honest = client.noised.noise_of
+    honest = client.features.local_noise.noise_of
     monkeypatch.setattr(
-        client.noised, "noise_of",
+        client.features.local_noise, "noise_of",
         lambda config, task: drawn.append((task.round_number, task.partition_id)) or honest(config, task),
     )  # fmt: skip
     config = real({**SHARED, "rounds.total": 1}, tmp_path / "run")
@@ -113,7 +112,10 @@ def test_a_sum_of_fewer_shares_is_never_unmasked(execute, monkeypatch):
     settings = {**SHARED, "rounds.quorum": 0.8}
     with pytest.raises(RunFailed, match="4 of 6 nodes reported, quorum is 5"):
         execute(settings, engine="inline")
-    for phase in (server.phases.quorum, server.phases.summing):  # a server that lies of what it takes for a quorum
+    for phase in (
+        server.phases.quorum,
+        server.features.secure_sums.collect,
+    ):  # a server that lies of what it takes for a quorum
         monkeypatch.setattr(phase, "missing_quorum", lambda run, reporting, wanted=0: "")
     monkeypatch.setattr("server.committing.missing_quorum", lambda run, reporting, wanted=0: "")
     with pytest.raises(RunFailed) as failed:
@@ -164,13 +166,13 @@ def test_what_comes_after_local_noise_is_free(execute):
 
 
 def test_a_report_longer_than_noise_explains_is_refused(execute, monkeypatch):
-    honest = client.handlers.training.noised
+    honest = client.features.local_noise.noised
 
     def longer(config, state, task, fit):
         found = honest(config, state, task, fit)
         return found.replaced({"weight": found.arrays["weight"] + 1000}) if task.partition_id == 1 else found
 
-    monkeypatch.setattr(client.handlers.training, "noised", longer)
+    monkeypatch.setattr(client.features.local_noise, "noised", longer)
     run = execute(LOCAL, engine="inline")
     assert {event["partition"] for event in run.events_of("refused")} == {1}
     assert all("norm-too-large" in event["reason"] for event in run.events_of("refused"))

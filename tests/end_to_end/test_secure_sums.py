@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from client import summing
+from client.secure_sums import node as summing
 from fedlearn import flower, wire
 from fedlearn.aggregation.modular import MASKED
 from fedlearn.config import to_flower

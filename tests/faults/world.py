@@ -372,4 +372,4 @@ def _rounds(name: str, options: str) -> partial[Any]:
 @lru_cache(maxsize=64)
 def _columns(rounds: partial[Any], *, is_timed: bool) -> Metrics:
     added = (*metrics_of(rounds), *(virtual_time(["alike"]) if is_timed else ()))
-    return with_columns(NEURAL_CLASSIFIER, added, on_nodes=False)
+    return with_columns(NEURAL_CLASSIFIER, added)

@@ -74,9 +74,9 @@ MUTANTS = (
 
 
 OF_RUNS = (
-    Mutant("report added to another group", "server/masked_gate.py", "groups[member.position] if groups", "groups[0] if groups"),
-    Mutant("group counted that is discarded", "server/phases/summing.py", "if report.fate is Fate.REPORTED and member.partition_id in why:", "if False:"),
-    Mutant("vector of another attempt masked", "client/summing.py", "vector if is_masked else vector[:0], bits, asked)", "vector + (instruction.at.attempt > 1) if is_masked else vector[:0], bits, asked)"),
+    Mutant("report added to another group", "server/features/secure_sums/masked_gate.py", "groups[member.position] if groups", "groups[0] if groups"),
+    Mutant("group counted that is discarded", "server/features/secure_sums/collect.py", "if report.fate is Fate.REPORTED and member.partition_id in why:", "if False:"),
+    Mutant("vector of another attempt masked", "client/secure_sums/node.py", "vector if is_masked else vector[:0], bits, asked)", "vector + (instruction.at.attempt > 1) if is_masked else vector[:0], bits, asked)"),
 )  # fmt: skip
 """Mistakes around the state machines, which whole runs find (`rounds`)."""
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 import client.answer
 import client.handlers.selection
-import client.noised
 import client.owner.participation
 import fedlearn.privacy.local_dp as own
+from client.features import local_noise
 from client.learners.base import LocalTask
 from client.request import Request
 from fedlearn.auditing.bent import BENDS, Bend, Bent
@@ -87,7 +87,7 @@ def _a_round_less(self: OwnNoise, rounds: int) -> float:
 
 
 _HONEST = OwnNoise.spent_after
-_NOISE = client.noised.noise_of
+_NOISE = local_noise.noise_of
 
 
 def _multiplier_of_gaussian(epsilon: float, *, delta: float, rounds: int) -> float:
@@ -131,7 +131,7 @@ def _bent(how: Bend) -> Callable[[], AbstractContextManager[None]]:
         def noise_of(config: RunConfig, task: LocalTask) -> Noise:
             return Bent(_NOISE(config, task), how, last, task.partition_id)  # type: ignore[return-value]
 
-        return swapped(client.noised, noise_of=noise_of)
+        return swapped(local_noise, noise_of=noise_of)
 
     return plant
 
@@ -154,7 +154,7 @@ PLANTED = (
     Planted("half of a share", "distributed", partial(
         swapped, OwnNoise, share_added_to=_halved(OwnNoise.share_added_to))),
     Planted("clip forgotten", "distributed", partial(swapped, own, whole_steps=_unclipped_steps)),
-    Planted("noise used again", "distributed", partial(swapped, client.noised, noise_of=_noise_of_a_node)),
+    Planted("noise used again", "distributed", partial(swapped, local_noise, noise_of=_noise_of_a_node)),
     Planted("shares of nodes that do not come", "distributed", partial(
         swapped, own, honest_shares=lambda config: 6), VANISH),
     Planted("half of a share", "skellam", partial(
@@ -163,13 +163,13 @@ PLANTED = (
         swapped, own, honest_shares=lambda config: 6), VANISH),
     Planted("accounted as Gaussian noise", "skellam", _accounted_as_gaussian, VANISH),
     Planted("half of the noise", "local", partial(swapped, OwnNoise, added_to=_halved(OwnNoise.added_to))),
-    Planted("clip forgotten", "local", partial(swapped, client.noised, clipped=_unclipped)),
-    Planted("noise used again", "local", partial(swapped, client.noised, noise_of=_noise_of_a_node)),
+    Planted("clip forgotten", "local", partial(swapped, local_noise, clipped=_unclipped)),
+    Planted("noise used again", "local", partial(swapped, local_noise, noise_of=_noise_of_a_node)),
     Planted("a round forgotten", "local", partial(swapped, OwnNoise, spent_after=_a_round_less)),
     Planted("turns closer than the separation", "correlated", _impatient),
     *(Planted(f"{name}", "distributed", _bent(how)) for name, how in BENDS.items()),
     Planted("the last noise taken away", "local", _bent(BENDS["the last noise taken away"])),
-    Planted("noise of two nodes that adds up to none", "local", partial(swapped, client.noised, noise_of=_of_a_pair)),
-    Planted("secure noise from a seed", "secure shares", partial(swapped, client.noised, noise_of=_known)),
+    Planted("noise of two nodes that adds up to none", "local", partial(swapped, local_noise, noise_of=_of_a_pair)),
+    Planted("secure noise from a seed", "secure shares", partial(swapped, local_noise, noise_of=_known)),
 )  # fmt: skip
 """Mistakes, each with the row of the audit that must find it."""

@@ -17,7 +17,6 @@ import numpy as np
 
 import server.committing
 import server.gate.gate
-import server.node_privacy
 from fedlearn.aggregation import STATE
 from fedlearn.auditing.bent import BENDS, Bend, Bent
 from fedlearn.auditing.drawn import why_not_coins
@@ -28,14 +27,16 @@ from fedlearn.core.cohort import At
 from fedlearn.privacy.accounts import GaussianRounds
 from fedlearn.privacy.nodes import NodePlan
 from fedlearn.privacy.noise import Noise, seeded_noise
+from fedlearn.runs.history import RoundRecord
 from fedlearn.runs.log import EventLog
-from server.node_privacy import NodePrivacy
-from server.phases.asked import forget_asked
-from server.round_clip import RoundClip
+from server.committing import UnderWay
+from server.features.privacy.node_privacy import NodePrivacy
+from server.features.privacy.round_clip import RoundClip
 from server.run import ServerRun
 from server.selectors.base import Partitions
 from server.selectors.poisson import Poisson
 from server.strategy_rng import Draws
+from strategies.base import Step
 from strategies.masked_mean import Float64, MaskedSum
 
 Sums = Mapping[str, MaskedSum]
@@ -114,7 +115,7 @@ def _told_exactly(self: RoundClip, noisy: Float64, round_number: int) -> tuple[F
 
 _RELEASED, _SUMMARY, _NOISE = NodePrivacy.released, NodePrivacy.summary, Draws.noise
 _JOINED, _PARTED = RoundClip.joined, RoundClip.parted
-_WRITE, _DRAW = EventLog.write, Poisson.draw
+_WRITE, _DRAW, _STORE = EventLog.write, Poisson.draw, server.committing._store
 _PLAN = NodePlan.of
 
 
@@ -139,11 +140,11 @@ def _in_a_file() -> Iterator[None]:
     """Let each round leave its sum in a further file of the run folder."""
     exact: list[float] = []
 
-    def stored(run: ServerRun) -> None:
+    def stored(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
+        _STORE(run, step, record, under_way)
         (run.store.folder / "sums.npy").write_bytes(np.array(exact[-1:]).tobytes())
-        forget_asked(run)
 
-    with swapped(NodePrivacy, released=_keeping(exact.append)), swapped(server.committing, forget_asked=stored):
+    with swapped(NodePrivacy, released=_keeping(exact.append)), swapped(server.committing, _store=stored):
         yield
 
 

@@ -64,6 +64,13 @@ class RoundSettings(Settings):
     selector_options: Options = Field(
         default="", description="The selector's own, keyword parameters of its constructor, as tiers of tiers."
     )
+    features: Names = Field(
+        default="",
+        description=(
+            'Further features of a round, in their order: a list of module:Class, or {"module:Class" = {OPTION = '
+            "VALUE}}, derived from Feature."
+        ),
+    )
     over_selection: Annotated[float, Field(ge=1, le=100)] = Field(
         default=1.0,
         description=(

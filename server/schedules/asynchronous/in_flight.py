@@ -20,8 +20,7 @@ from flwr.app import ArrayRecord, Error, Message, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.core.cohort import At, Member, Typical
-from fedlearn.core.state import Array
-from server.anchors import Heard
+from fedlearn.core.state import Array, State
 from server.attempt import Configuration
 from server.exchange.exchange import Pending
 from server.phases.configuration import written
@@ -45,6 +44,8 @@ class Flight:
         What it was sent; a simulated node may change its own.
     typical
         What was typical of reports at that time, or became known first after it.
+    anchor
+        The decoded anchor to which the state was sent as a correction; None without anchors.
     """
 
     member: Member
@@ -53,6 +54,7 @@ class Flight:
     until: float
     sent: RecordDict
     typical: Typical | None
+    anchor: State | None = None
 
 
 class Landed(NamedTuple):
@@ -113,13 +115,13 @@ class InFlight:
     def send(self, configuration: Configuration, at: At) -> list[Flight]:
         """Send instructions now; return the flights whose node is no longer connected."""
         members, messages = configuration.members, configuration.messages
-        flights = [self._flight(member, message, at) for member, message in zip(members, messages, strict=True)]
+        flights = [self._flight(*each, at, configuration.anchor) for each in zip(members, messages, strict=True)]
         return self._send(flights, messages)
 
-    def _flight(self, member: Member, message: Message, at: At) -> Flight:
+    def _flight(self, member: Member, message: Message, at: At, anchor: State | None) -> Flight:
         begun = self._run.clock.now()
         until = begun + self._run.rounds.reporting_deadline
-        return Flight(member, at, begun, until, message.content.copy(), self._run.typical)
+        return Flight(member, at, begun, until, message.content.copy(), self._run.typical, anchor)
 
     def _send(
         self, flights: Sequence[Flight], messages: Sequence[Message], begun: Sequence[float] = ()
@@ -185,17 +187,13 @@ class InFlight:
             **{f"{LANDED}{place}": _packed(each.reply) for place, each in enumerate(landed)},
         }
 
-    def resume(self, memory: Mapping[str, Array], node_of: Callable[[int], int | None], heard: Heard) -> list[Flight]:
+    def resume(self, memory: Mapping[str, Array], node_of: Callable[[int], int | None]) -> list[Flight]:
         """Restore the flights of a stopped run; return the flights whose node can no longer be reached.
 
         On virtual time nothing is counted as sent: it was counted before. On a network it is sent again, and has a
         whole reporting deadline.
-
-        Parameters
-        ----------
-        heard
-            Which anchors the nodes have.
         """
+        is_timed = self._run.exchange.timed is not None
         packed: dict[int, ArrayRecord] = {}
         flights, messages, lost = [], [], []
         landed: dict[int, Landed] = {}
@@ -210,11 +208,11 @@ class InFlight:
             if node is None:
                 lost.append(Flight(member, at, begun, begun, RecordDict(), typical))
                 continue
-            has = heard.has([member])
-            (message,) = written(self._run, [member], at, packed[version], first=position, anchors=has).messages
-            begun = begun if self._run.exchange.timed else self._run.clock.now()
+            configuration = written(self._run, [member], at, packed[version], first=position, again=is_timed)
+            (message,) = configuration.messages
+            begun = begun if is_timed else self._run.clock.now()
             until = begun + self._run.rounds.reporting_deadline
-            flight = Flight(member, at, begun, until, message.content.copy(), typical)
+            flight = Flight(member, at, begun, until, message.content.copy(), typical, configuration.anchor)
             self._flights[partition] = flight  # in their order
             if place != NOT_LANDED:
                 self._unknown += [flight] if typical is None else []
@@ -223,10 +221,8 @@ class InFlight:
             flights.append(flight)
             messages.append(message)
         self._landed.extend(landed[place] for place in sorted(landed))
-        if not self._run.exchange.timed:
+        if not is_timed:
             self._run.exchange.traffic.down += wire.bytes_of_all(messages)
-        elif self._run.anchors is not None:
-            self._run.anchors.measured()  # likewise: they were counted before
         unsent = self._send(flights, messages, [flight.begun for flight in flights])
         for flight in unsent:
             del self._flights[flight.member.partition_id]

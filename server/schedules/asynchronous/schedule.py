@@ -26,7 +26,6 @@ from fedlearn.core.cohort import At, Fate, Member, NodeReport
 from fedlearn.core.metric import STALENESS_LARGEST, STALENESS_MEAN, Metric
 from fedlearn.core.seeding import rng_for
 from fedlearn.core.state import Array, Sends, State
-from server.anchors import Heard
 from server.attempt import Collected, NotCommitted, Reporting
 from server.committing import UnderWay, commit, judged_anew, next_step
 from server.gate.limits import FEWEST, RecentReports
@@ -79,7 +78,6 @@ class Asynchronous(Attempts):
         self.flights = InFlight(run)
         self._stored = schedule_memory(run.store.memory)  # until those are in flight again
         self._recent = RecentReports(self._stored.get(RECENTLY), enough=buffer_size)
-        self._heard = Heard(run.anchors, run.config.clients, self._stored)
         self._gates = Gates(run, cohort=max(buffer_size, FEWEST))
         self._left: deque[int] = deque()  # partitions that were not asked in this attempt, in a random order
         self._asked = 0
@@ -139,7 +137,7 @@ class Asynchronous(Attempts):
         stored, self._stored = self._stored, {}
         if stored:
             node_of = self._holders() if not self.server.exchange.is_virtual else self._node_of_virtual
-            self._unconnected(self.flights.resume(stored, node_of, self._heard), buffer)
+            self._unconnected(self.flights.resume(stored, node_of), buffer)
 
     def _has_landed(self, at: At, buffer: Buffer) -> bool:
         """Wait for a report; return False if no node is left that could send one."""
@@ -176,7 +174,7 @@ class Asynchronous(Attempts):
 
     def _send(self, chosen: list[Member], at: At, buffer: Buffer) -> None:
         run = self.server
-        configuration = written(run, chosen, at, self._packed, first=self._asked, anchors=self._heard.has(chosen))
+        configuration = written(run, chosen, at, self._packed, first=self._asked)
         self._asked += len(configuration.members)
         run.exchange.traffic.down += configuration.bytes_down
         run.events.write("configured", **at.where, cohort=len(configuration.members), bytes=configuration.bytes_down)
@@ -205,14 +203,15 @@ class Asynchronous(Attempts):
             reason = f"duplicate: node {flight.member.node_id} has already reported"
             run.events.write(Fate.REFUSED, **where, reason=reason)
             return
-        self._heard.note(flight.member.partition_id, flight.at, reply)
+        for each in run.features:
+            each.answered(flight.member, flight.at, reply)
         staleness = at.round_number - flight.at.round_number
         if verdict.parcels and self._is_stale(flight, at):
             reason = self._why_stale(staleness)
             verdict = Verdict(verdict.report._replace(fate=Fate.REFUSED, reason=reason, num_examples=0, metrics={}))
         self._end(flight, verdict.report, buffer, seconds=run.clock.now() - flight.begun, staleness=staleness)
         if verdict.parcels:
-            offset = self.offset(gate.state_in(flight.sent, anchor=self._heard.state(flight.at)))
+            offset = self.offset(gate.state_in(flight.sent, anchor=flight.anchor))
             buffer.count(verdict, staleness, factor=self.factor(staleness), offset=offset)
 
     def _end(
@@ -295,5 +294,5 @@ class Asynchronous(Attempts):
                 run.notices.send({member.node_id: "abandoned"}, of)
 
     def _memory(self) -> dict[str, Array]:
-        stored = {**self.flights.memory(), RECENTLY: self._recent.memory(), **self._heard.memory()}
+        stored = {**self.flights.memory(), RECENTLY: self._recent.memory()}
         return {f"{PREFIX}{name}": array for name, array in stored.items()}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord
 
-from client.apart import kept_apart, own_state
+from client.feature import own_state
+from client.features.evaluation.local_baseline import made_once
 from client.handlers.evaluation import evaluate_on_test_set
 from client.handlers.training import task_of
 from client.isolated_fits import why_not_stacked
@@ -33,9 +34,9 @@ def fit_of(value, calls):
 
 def test_node_that_is_asked_again_for_a_round_is_not_trained_twice():
     memory, calls = NodeMemory(), []
-    first = kept_apart(memory, 1, fit_of(1.0, calls))
-    again = kept_apart(memory, 1, fit_of(2.0, calls))
-    later = kept_apart(memory, 2, fit_of(3.0, calls))
+    first = made_once(memory, 1, fit_of(1.0, calls))
+    again = made_once(memory, 1, fit_of(2.0, calls))
+    later = made_once(memory, 2, fit_of(3.0, calls))
     assert calls == [1.0, 3.0]
     assert (again.arrays["w"] == first.arrays["w"]).all() and (again.num_examples, again.metrics) == (10, first.metrics)
     assert later.arrays["w"][0] == 3.0
@@ -44,10 +45,11 @@ def test_node_that_is_asked_again_for_a_round_is_not_trained_twice():
 def test_own_state_is_the_servers_at_first_and_in_a_federation_always():
     theirs, own = {"w": np.zeros(3)}, {"w": np.ones(3)}
     alone, federated = request_with(LOCAL), request_with({})
-    assert own_state(alone, theirs) is theirs
+    assert own_state(alone.config, theirs, alone.memory) is theirs
     for each in (alone, federated):
         each.memory.arrays["apart"] = own
-    assert own_state(alone, theirs) is own and own_state(federated, theirs) is theirs
+    assert own_state(alone.config, theirs, alone.memory) is own
+    assert own_state(federated.config, theirs, federated.memory) is theirs
 
 
 def request_with(settings, message=None, **about):

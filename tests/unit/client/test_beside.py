@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flwr.app import MetricRecord
 
-from client.beside import states_beside, train_alone
+from client.features.evaluation.comparison_models import states_beside, train_alone
 from client.handlers.evaluation import evaluate
 from client.handlers.training import task_of
 from client.request import Request

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
-from client.downlink import ANCHOR, state_in
 from client.handlers.selection import ready
+from client.received.downlink import ANCHOR, state_in
 from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.compression import anchor_codec, load_anchor, load_downlink

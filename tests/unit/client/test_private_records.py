@@ -20,7 +20,7 @@ from fedlearn.privacy.accounts import epsilon_of
 from fedlearn.privacy.bookings import bookings
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
-from server.anchors import Anchors
+from server.features.downlink.anchors import Anchors
 from tests.unit.client.test_ledger import logged, said_to_owner
 
 NODE = 5

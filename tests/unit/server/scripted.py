@@ -23,7 +23,8 @@ from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import EventLog
 from server.exchange.exchange import Exchange
-from server.planning.plan import with_columns
+from server.feature import features_of
+from server.planning.plan import metrics_added, with_columns
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of
 from strategies.fedavg import FedAvg
@@ -215,11 +216,11 @@ class Scene:
         self.folder = RunFolder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.config = config_of(len(nodes), settings)
-        added, asked = metrics_of(load_schedule(self.config)), self.config.evaluation
-        self.store = RunStore(folder, with_columns(metrics, added, on_nodes=bool(asked.nodes), kinds=asked.kinds))
+        self.strategy = strategy or FedAvg()
+        of_features = metrics_added(features_of(self.config, self.strategy), metrics)
+        self.store = RunStore(folder, with_columns(metrics, (*metrics_of(load_schedule(self.config)), *of_features)))
         self.store.begin(STATE)
         self.log = EventLog(self.folder.events)
-        self.strategy = strategy or FedAvg()
         self._serve()
 
     def _serve(self) -> None:

@@ -7,8 +7,9 @@ from fedlearn.core.errors import SettingError
 from fedlearn.core.state import UpdateKind
 from fedlearn.models.loaded import Traits, loaded
 from fedlearn.models.presets import settings_from
+from server.feature import features_of
 from server.planning.compatibility import check_fitting, check_parcels
-from server.secure import check_secure
+from server.rules import Asked
 from strategies import STRATEGIES, load_strategy
 
 SMALL = {"data.dataset": "digits", "clients": 4, "rounds.cohort": 0}
@@ -20,7 +21,8 @@ def checked(name, further=()):
     traits = Traits(UpdateKind.DENSE, model.metrics, model.spec)
     check_fitting(config, traits, strategy)
     check_parcels(strategy, model.initial_state(seed=1), personal=config.training.personal)
-    check_secure(config, traits, strategy, is_virtual=True)
+    for each in features_of(config, strategy):
+        each.check(Asked(config, traits, strategy, is_virtual=True))
     learner_of(config)
 
 

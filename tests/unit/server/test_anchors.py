@@ -12,7 +12,7 @@ from fedlearn.core.cohort import At, Member
 from fedlearn.core.errors import RunFailed
 from fedlearn.core.state import layout_of
 from fedlearn.wire.downlink import Downlink
-from server.anchors import Anchors, Heard, expected, rest_of_anchors
+from server.features.downlink.anchors import Anchors, Heard, expected
 
 STATE = {"w": np.random.default_rng(1).standard_normal((60, 70), np.float32), "steps": np.array(4, np.int64)}
 
@@ -62,7 +62,6 @@ def test_what_a_checkpoint_holds_makes_the_same_anchors(anchors):
     again = Anchors.of(config_of("anchor:10:4,eden"), STATE, memory)
     assert again.names == anchors.names
     np.testing.assert_array_equal(again.serving(9).state["w"], anchors.serving(9).state["w"])
-    assert list(rest_of_anchors(memory)) == ["theirs"]
 
 
 def test_an_anchor_that_moves_is_sent_once_and_again_where_an_attempt_is_made_again():

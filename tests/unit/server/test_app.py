@@ -17,8 +17,8 @@ from fedlearn.plugins.registry import load_reference
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from server.app import _summarized
-from server.completed import Completed
 from server.planning.plan import has_private_learner, with_columns
+from server.results.completed import Completed
 from server.results.printing_log import PrintingLog
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"
@@ -65,7 +65,7 @@ def test_test_rows_are_public_of_data_sets_that_come_with_fedlearn_alone(tmp_pat
 @pytest.mark.parametrize("name", ["ready", "bytes_up", "round", "time"])
 def test_metric_with_the_name_of_a_column_of_every_round_is_refused(name):
     with pytest.raises(UsageError, match=f"metric '{name}': every round has a column of this name"):
-        with_columns(Metrics((), (Metric(name), MAE)), (), on_nodes=False)
+        with_columns(Metrics((), (Metric(name), MAE)), ())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from fedlearn.config import RunConfig
 from fedlearn.core.state import Sends, layout_of
 from fedlearn.secure.summands import Summands, Total
-from server.phases.group_means import group_means
+from server.features.secure_sums.group_means import group_means
 from strategies.base import Turn
 from strategies.median import Median
 

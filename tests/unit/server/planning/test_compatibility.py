@@ -12,7 +12,9 @@ from fedlearn.core.state import UpdateKind
 from fedlearn.data.cifar10 import SPEC
 from fedlearn.models.loaded import Traits
 from fedlearn.models.presets import settings_from
-from server.planning.compatibility import check_baseline, check_fitting, check_parcels, check_trust
+from server.feature import features_of
+from server.planning.compatibility import check_fitting, check_parcels, check_trust
+from server.rules import Asked
 from strategies import load_strategy
 from strategies.fedavg import FedAvg
 
@@ -22,8 +24,17 @@ RELAY = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, SPEC, sums=True, is_priva
 
 
 def check(traits, **flat):
-    config = settings_from({name.replace("__", "."): value for name, value in flat.items()})
+    named = {name.replace("__", "."): value for name, value in flat.items()}
+    config = settings_from(named)
     check_fitting(config, traits, load_strategy(config.strategy))
+    check_features(traits, named)
+
+
+def check_features(traits, flat, *, is_virtual=True):
+    config = settings_from(flat)
+    strategy = load_strategy(config.strategy)
+    for each in features_of(config, strategy):
+        each.check(Asked(config, traits, strategy, is_virtual))
 
 
 @pytest.mark.parametrize(
@@ -207,9 +218,9 @@ def test_models_of_no_sums_do_not_care():
 
 
 def test_baseline_of_real_or_private_nodes_is_refused():
-    config = settings_from({"training.baseline": "local"})
-    check_baseline(config, CNN, is_virtual=True)
+    local = {"training.baseline": "local"}
+    check_features(CNN, local)
     with pytest.raises(SettingError, match=r"^training.baseline = 'local': a baseline is made in a simulation"):
-        check_baseline(config, CNN, is_virtual=False)
+        check_features(CNN, local, is_virtual=False)
     with pytest.raises(SettingError, match="no budget pays"):
-        check_baseline(config, replace(CNN, is_private=True), is_virtual=True)
+        check_features(replace(CNN, is_private=True), local)

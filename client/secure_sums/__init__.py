@@ -1,0 +1,1 @@
+"""The node's part in secure sums, and the question that a report answers."""

@@ -1,0 +1,81 @@
+"""Rules of what goes with what: a row for each thing that a run with a feature cannot have, beside the feature."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+from fedlearn.config import RunConfig
+from fedlearn.core.errors import SettingError
+from fedlearn.models.loaded import Traits
+from strategies.base import RoundStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the settings of a run ask for, before round 1."""
+
+    config: RunConfig
+    traits: Traits
+    strategy: RoundStrategy[Any]
+    is_virtual: bool
+
+
+class Rule(NamedTuple):
+    """One thing that a run with a feature cannot have.
+
+    Parameters
+    ----------
+    setting
+        The setting that is wrong, as ``"secure.sums"``.
+    when
+        Whether it is.
+    because, instead
+        Why, and what to do: texts, in which ``{value}`` is the value of the setting and ``{config.clients}`` that of
+        another one; or what makes them of the settings.
+    before
+        What the text begins with.
+    """
+
+    setting: str
+    when: Callable[[Asked], object]
+    because: str | Callable[[Asked], str]
+    instead: str | Callable[[Asked], str] = ""
+    before: str = ""
+
+    def check(self, asked: Asked) -> None:
+        """Raise SettingError where the setting is wrong."""
+        if self.when(asked):
+            said = [self._said(text, asked) for text in (self.because, self.instead) if text]
+            raise SettingError(self.setting, _value_of(asked.config, self.setting), self.before + ": ".join(said))
+
+    def _said(self, text: str | Callable[[Asked], str], asked: Asked) -> str:
+        if not isinstance(text, str):
+            return text(asked)
+        config = asked.config
+        return text.format(value=_value_of(config, self.setting), config=config, strategy=asked.strategy)
+
+
+def _value_of(config: RunConfig, setting: str) -> Any:
+    """Return the value of a setting, or of one option of a plugin: empty where the option was not given."""
+    found, name, option = setting.partition(".options.")
+    value: Any = reduce(getattr, (found + name.removesuffix(".")).split("."), config)
+    return json.loads(value or "{}").get(option, "") if name else value
+
+
+def within(before: str, *rules: Rule, where: Callable[[Asked], object]) -> tuple[Rule, ...]:
+    """Return rules that hold only somewhere, and whose texts say so before all else."""
+    return tuple(rule._replace(before=before, when=partial(_both, where, rule.when)) for rule in rules)
+
+
+def _both(one: Callable[[Asked], object], other: Callable[[Asked], object], asked: Asked) -> object:
+    return one(asked) and other(asked)
+
+
+def check_rules(rules: Iterable[Rule], asked: Asked) -> None:
+    """Raise SettingError for the first rule that the settings break."""
+    for rule in rules:
+        rule.check(asked)
