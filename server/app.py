@@ -44,6 +44,7 @@ from server.results.summary import (
     noise_notice,
     parameters,
     plain_bytes,
+    write_analysis,
     write_confusions,
     write_counted,
     write_summary,
@@ -90,6 +91,7 @@ def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
             unsent=plan.traits.unsent, auxiliary=plan.traits.auxiliary, has_own_rate=plan.traits.has_own_rate,
+            finishes=plan.traits.finishes,
             notes=(*notes, *plan.notes, *said_of_accepted(folder.path)),
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
@@ -104,6 +106,8 @@ def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]
             write_confusions(run, plan.traits.spec)
             if plan.traits.counts:
                 write_counted(run)
+            if plan.traits.analyzes:
+                write_analysis(run)
 
 
 def _reached(grid: Grid, context: Context) -> tuple[RunConfig, Exchange]:

@@ -11,10 +11,13 @@ from flwr.serverapp import Grid
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.core.clock import Clock
 from fedlearn.core.cohort import Member
+from fedlearn.core.errors import RunFailed
 from fedlearn.core.metric import Measured, of_validation
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.spread import Spread
 from fedlearn.core.state import State, UpdateKind
+from fedlearn.models.base import Finished
+from fedlearn.models.loaded import finished_in
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import NODES
@@ -65,6 +68,8 @@ class ServerRun:
         What is likely not meant in the run, a line each; said in its results, too.
     has_own_rate
         Whether the module configures its optimizer, so that no setting says the learning rate.
+    finishes
+        Whether the model says by its state when the run is at its end.
     """
 
     def __init__(
@@ -85,6 +90,7 @@ class ServerRun:
         auxiliary: Sequence[str] = (),
         notes: Sequence[str] = (),
         has_own_rate: bool = False,
+        finishes: bool = False,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -94,6 +100,8 @@ class ServerRun:
         self.rounds = config.rounds
         self.notes = notes
         self.has_own_rate = has_own_rate
+        self.finishes = finishes
+        self._finished = Finished()
         self.protection = NodePrivacy.of(config, store.memory)
         self.anchors = Anchors.of(config, store.state, store.memory)
         self.flat = to_flower(config)
@@ -153,6 +161,19 @@ class ServerRun:
         """Return what was measured of a state by the names of the table: those of validation rows, where it is."""
         renamed = {metric.name: of_validation(metric).name for metric in self.store.metrics.tested}
         return {renamed.get(name, name): value for name, value in measured.items()}
+
+    def finish(self, state: State) -> None:
+        """Let the run end after this state, where the model says that no further round is needed, or possible."""
+        if self.finishes and not self.stopping.reason:
+            (self._finished,) = self.exchange.compute(finished_in, state, [()])
+            self.stopping.reason = self._finished.why
+
+    def check_result(self) -> None:
+        """Raise `RunFailed` after the last round, where the model has no result, with its reason."""
+        if self._finished.is_failure:
+            raise RunFailed(self._finished.why)
+        if self.finishes and not self.stopping.reason:
+            raise RunFailed(f"rounds.total = {self.rounds.total} rounds were too few for a result: ask for more")
 
     @property
     def is_paused(self) -> bool:

@@ -20,6 +20,7 @@ from fedlearn.runs.environment import environment
 from fedlearn.runs.files import sha256, write_atomically
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.names import (
+    ANALYSIS,
     BEST,
     CHECKPOINT,
     CLASSES,
@@ -42,7 +43,7 @@ from fedlearn.runs.reading import read_as
 from fedlearn.runs.stored import read_part
 
 FILES = (SETTINGS, ENVIRONMENT, DATA, DEALT, EVENTS, NODES, TABLE, MODEL, BEST, CHECKPOINT, CLASSES, STATISTICS,
-         SUMMARY, f"{MODELS}/*.safetensors", "objects/*.pickle")  # fmt: skip
+         ANALYSIS, SUMMARY, f"{MODELS}/*.safetensors", "objects/*.pickle")  # fmt: skip
 REPORTED = tuple(f"**/*.{kind}" for kind in ("html", "csv", "tex", "md", "svg", "png", "pdf"))  # of a report
 
 

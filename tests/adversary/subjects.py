@@ -41,8 +41,8 @@ from fedlearn.engine.virtual_nodes import PromptNodes
 from fedlearn.models import MODELS
 from fedlearn.models.loaded import initial_state, loaded
 from fedlearn.models.presets import settings_from
+from fedlearn.models.sums import SumsModel
 from fedlearn.private_trees.federated.models.forest import ForestModel
-from fedlearn.private_trees.federated.models.sums import SumsModel
 from server.exchange.grids import BoxingGrid
 from server.gate.gate import ReportGate
 from server.schedules import SCHEDULES

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from client.learners.sums import SumsLearner
 from fedlearn.core.errors import Refused, SettingError
 from fedlearn.core.state import ArraySpec, UpdateKind, layout_of
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Planned, Summed
-from fedlearn.private_trees.federated.learners.sums import SumsLearner
-from fedlearn.private_trees.federated.models.sums import LARGEST
+from fedlearn.models.sums import LARGEST
 from fedlearn.runs.state_files import pack_state
 from tests.oracles import images
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset
