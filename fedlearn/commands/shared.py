@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -228,6 +229,16 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     table.add_row("SHA-256", summary["model_sha256"])
     table.add_row("results", escape(printable(str(_short(folder)))))
     return table
+
+
+def print_result(console: Console, summary: dict[str, Any], folder: Path) -> None:
+    """Print the table at the end of a run, and the answer of an analysis below it."""
+    from fedlearn.runs.answers import read_answer
+
+    console.print(result_table(summary, folder))
+    with suppress(OSError, ValueError):  # the page says what is wrong with the file
+        if found := read_answer(folder):
+            console.print(found.summary(), markup=False, soft_wrap=True)
 
 
 def _statistics(folder: Path) -> list[str]:

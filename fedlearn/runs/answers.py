@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Cell = str | float | int | None
 GAP = "  "
 WIDTH = 78
+INTERCEPT = "(Intercept)"
 MOST_LINES = 40  # of a table in a summary
 LATEX = {"\\": r"\textbackslash{}"} | {letter: rf"\{letter}" for letter in "{}$&#_%"}
 
@@ -120,6 +121,18 @@ class Answer:
     def table(self, name: str) -> pd.DataFrame:
         """Return a table as a data frame."""
         return next(each for each in self.tables if each.name == name).frame()
+
+    def intervals(self) -> list[tuple[str, float, float, float]]:
+        """Return name, estimate and both ends of each interval of a forest plot, without the intercept."""
+        if not self.forest:
+            return []
+        titles, rows = self.tables[0].columns, self.tables[0].rows
+        ends = [title for title in titles if title.endswith("%") and (self.forest in title or self.forest == "coef")][
+            :2
+        ]
+        places = [titles.index(title) for title in (self.forest, *ends)]
+        found = [(str(row[0]), *(row[place] for place in places)) for row in rows if row[0] != INTERCEPT]
+        return [row for row in found if all(isinstance(value, float | int) for value in row[1:])]  # type: ignore[misc]
 
     def summary(self) -> str:
         """Return all tables as text, with facts above and notes below."""

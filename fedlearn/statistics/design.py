@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from fedlearn.core.errors import SettingError
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.plugins.registry import did_you_mean
+from fedlearn.runs.answers import INTERCEPT
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-INTERCEPT = "(Intercept)"
 
 
 class Declared:
