@@ -91,6 +91,8 @@ MODELS = {
     "glm": "fedlearn.statistics.rows:GLM",
     "kaplan-meier": "fedlearn.statistics.rows:KAPLAN_MEIER",
     "cox": "fedlearn.statistics.rows:COX",
+    "dp-describe": "fedlearn.statistics.rows:DP_DESCRIBE",
+    "dp-kaplan-meier": "fedlearn.statistics.rows:DP_KAPLAN_MEIER",
 }
 """Torch modules, and rows of models (`fedlearn.models.ModelSpec`) in capitals."""
 

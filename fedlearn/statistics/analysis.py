@@ -16,7 +16,7 @@ sums would tell what it had added.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -212,7 +212,7 @@ def symmetric(products: FloatArray, size: int) -> FloatArray:
     return matrix
 
 
-def built(kind: Callable[..., Any], name: str, spec: DataSpec, options: Mapping[str, Any]) -> Any:
+def built(kind: type[Analysis], spec: DataSpec, options: Mapping[str, Any]) -> Any:
     """Return an analysis for a data set, with the user's options; raise `SettingError` for other data or options."""
     given = options_for(kind, options, setting="model.options", reserved=("schema",))
-    return kind(table_of(name, spec, of_one_target=False), **given)
+    return kind(table_of(kind.name, spec, of_one_target=False), **given)

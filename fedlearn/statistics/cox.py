@@ -238,5 +238,5 @@ def _add(total: IntArray, cells: NDArray[np.int64], sums: IntArray) -> None:
 
 def cox(spec: DataSpec, options: Mapping[str, Any]) -> Cox:
     """Return the model ``cox`` for a table; raise `SettingError` for other data."""
-    model: Cox = built(Cox, "cox", spec, options)
+    model: Cox = built(Cox, spec, options)
     return model

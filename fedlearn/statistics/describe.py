@@ -287,5 +287,5 @@ def _share(counts: FloatArray, place: int) -> str:
 
 def describe(spec: DataSpec, options: Mapping[str, Any]) -> Describe:
     """Return the model ``describe`` for a table; raise `SettingError` for other data."""
-    model: Describe = built(Describe, "describe", spec, options)
+    model: Describe = built(Describe, spec, options)
     return model

@@ -252,5 +252,5 @@ class GLM(Analysis):
 
 def glm(spec: DataSpec, options: Mapping[str, Any]) -> GLM:
     """Return the model ``glm`` for a table; raise `SettingError` for other data."""
-    model: GLM = built(GLM, "glm", spec, options)
+    model: GLM = built(GLM, spec, options)
     return model

@@ -23,11 +23,11 @@ class TimeGrid:
         The columns of the table.
     duration, event
         Column of times; column of events: two categories, of which the second is the event, or bounds 0 and 1.
-    step
-        Distance of two points.
+    step, most
+        Distance of two points; most points.
     """
 
-    def __init__(self, declared: Declared, *, duration: str, event: str, step: float) -> None:
+    def __init__(self, declared: Declared, *, duration: str, event: str, step: float, most: int = MOST_TIMES) -> None:
         self.declared, self.step = declared, step
         if not event:
             why = "survival needs a column that says whether the event happened: name it"
@@ -38,10 +38,8 @@ class TimeGrid:
             raise SettingError("model.options.event", event, "it needs two categories, or bounds 0 and 1")
         self.low, high = declared.bounds(duration)
         self.size = int(np.ceil((high - self.low) / step - 1e-9)) + 1
-        if self.size > MOST_TIMES:
-            why = (
-                f"the bounds of {duration!r} make {self.size:,} times, and {MOST_TIMES:,} are allowed: use longer steps"
-            )
+        if self.size > most:
+            why = f"the bounds of {duration!r} make {self.size:,} times, and {most:,} are allowed: use longer steps"
             raise SettingError("model.options.step", step, why)
 
     @property

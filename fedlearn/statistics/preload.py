@@ -7,4 +7,5 @@ with importing():
     import fedlearn.statistics.cox
     import fedlearn.statistics.describe
     import fedlearn.statistics.glm
+    import fedlearn.statistics.private
     import fedlearn.statistics.survival  # noqa: F401

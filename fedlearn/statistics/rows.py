@@ -21,6 +21,8 @@ STATISTICS = replace(DP_STATISTICS, build=f"{FAMILY}.counted:exact_statistics", 
 DESCRIBE = _exact(f"{FAMILY}.describe:describe", "adult", rounds="once")
 GLM = _exact(f"{FAMILY}.glm:glm", "adult", rounds=f"{FAMILY}.rows:newton_rounds")
 KAPLAN_MEIER = _exact(f"{FAMILY}.survival:kaplan_meier", "diabetes", rounds="once")
+DP_DESCRIBE = replace(DESCRIBE, build=f"{FAMILY}.private:dp_describe", is_private=True)
+DP_KAPLAN_MEIER = replace(KAPLAN_MEIER, build=f"{FAMILY}.private:dp_kaplan_meier", is_private=True)
 COX = _exact(f"{FAMILY}.cox:cox", "diabetes", rounds=f"{FAMILY}.rows:newton_rounds")
 
 

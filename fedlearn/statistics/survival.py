@@ -14,7 +14,7 @@ At time t_j let d_j records have the event, c_j leave without it, and n_j be at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from fedlearn.runs.answers import Answer, AnswerTable, Cell, Curve
 from fedlearn.statistics.analysis import Analysis, built
 from fedlearn.statistics.coefficients import interval_titles
 from fedlearn.statistics.design import Counted, FloatArray, IntArray
-from fedlearn.statistics.grid import TimeGrid
+from fedlearn.statistics.grid import MOST_TIMES, TimeGrid
 
 HALF = 0.5 + 1e-12  # a survival of one half may be rounded up
 MARKS = 6  # times at which numbers at risk are shown
@@ -55,6 +55,7 @@ class KaplanMeier(Analysis):
     """
 
     name = "kaplan-meier"
+    most_times = MOST_TIMES
 
     def __init__(
         self,
@@ -68,7 +69,8 @@ class KaplanMeier(Analysis):
         level: Annotated[float, Field(gt=0, lt=1)] = 0.95,
     ) -> None:
         super().__init__(schema)
-        self.grid = TimeGrid(self.declared, duration=duration or schema.learned[0], event=event, step=step)
+        of_times = duration or schema.learned[0]
+        self.grid = TimeGrid(self.declared, duration=of_times, event=event, step=step, most=self.most_times)
         self.by = self.declared.check("by", by, of="words") if by else ""
         self.groups = self.declared.words[by] if by else ("",)
         self.counted = Counted(self.declared, [self.grid.duration, self.grid.event, *([by] if by else [])])
@@ -89,46 +91,51 @@ class KaplanMeier(Analysis):
     def answer(self, state: State) -> Answer:
         """Return curves, medians, restricted means, numbers at risk and the log-rank test."""
         counts = self.rounds(state)[0] / self.cap
-        rows = self.counted.read(counts[: self.counted.length])
         left, events = counts[self.counted.length :].reshape(2, len(self.groups), self.grid.size)
-        lives = [LifeTable(self.grid.times, *each, self.level) for each in zip(events, left, strict=True)]
-        tables = [self._survival(lives), self._at_risk(lives), self._life(lives)]
-        if self.by and sum(life.events.sum() > 0 for life in lives) > 0:
-            tables.append(log_rank(self.groups, events, left))
+        at_risk = np.cumsum((events + left)[:, ::-1], axis=1)[:, ::-1]
+        lives = [LifeTable(self.grid.times, *each, self.level) for each in zip(events, at_risk, strict=True)]
+        test = [log_rank(self.groups, events, left)] if self.by and events.any() else []
+        return self.shown(state, lives, test, self.counted.read(counts[: self.counted.length]).lines())
+
+    def shown(
+        self, state: State, lives: Sequence[LifeTable], more: Sequence[AnswerTable], notes: Sequence[str]
+    ) -> Answer:
+        """Return the answer with the life table of each group."""
         return Answer(
             title=f"Kaplan-Meier curves of {self.grid.duration}" + (f" by {self.by}" if self.by else ""),
             facts={
-                "records": rows.used,
-                "events": int(events.sum()),
+                "records": round(sum(life.at_risk[0] for life in lives)),
+                "events": round(sum(life.events.sum() for life in lives)),
                 "sites": int(state["reports"][0]),
                 "grid": f"{self.grid.size:,} times, {self.grid.step:g} apart",
             },
-            tables=tuple(tables),
+            tables=(self._survival(lives), self._at_risk(lives), self._life(lives), *more),
             curves=tuple(life.curve(name) for name, life in zip(self.groups, lives, strict=True)),
-            notes=tuple(rows.lines()),
+            notes=tuple(notes),
         )
 
-    def _survival(self, lives: list[LifeTable]) -> AnswerTable:
+    def _survival(self, lives: Sequence[LifeTable]) -> AnswerTable:
         ends = interval_titles(self.level)
         titles = ["group", "records", "events", "median", *(f"median {end}" for end in ends)]
-        titles += [f"mean to {self.restricted:g}", "std err"]
+        until = self.restricted
+        titles += [f"mean to {until:g}", "std err"]
         rows: list[tuple[Cell, ...]] = [
-            (name or "all", int(each.at_risk[0]), int(each.events.sum()), *each.medians(), *each.mean(self.restricted))
-            for name, each in zip(self.groups, lives, strict=True)
+            (name or "all", round(life.at_risk[0]), round(life.events.sum()), *life.medians(), *life.mean(until))
+            for name, life in zip(self.groups, lives, strict=True)
         ]
         return AnswerTable("survival", tuple(titles), tuple(rows))
 
-    def _at_risk(self, lives: list[LifeTable]) -> AnswerTable:
+    def _at_risk(self, lives: Sequence[LifeTable]) -> AnswerTable:
         """Return the records at risk at a few times of the grid."""
         places = np.unique(np.linspace(0, self.grid.size - 1, MARKS).round().astype(int))
         titles = ("at risk", *(f"{time:g}" for time in self.grid.times[places]))
         rows: list[tuple[Cell, ...]] = [
-            (name or "all", *(int(n) for n in life.at_risk[places]))
+            (name or "all", *(round(n) for n in life.at_risk[places]))
             for name, life in zip(self.groups, lives, strict=True)
         ]
         return AnswerTable("at_risk", titles, tuple(rows))
 
-    def _life(self, lives: list[LifeTable]) -> AnswerTable:
+    def _life(self, lives: Sequence[LifeTable]) -> AnswerTable:
         """Return the life table: what is known at each time with an event."""
         ends = interval_titles(self.level)
         rows: list[tuple[Cell, ...]] = [
@@ -139,27 +146,33 @@ class KaplanMeier(Analysis):
 
 
 class LifeTable:
-    """The survival of one group: counts by time, and what follows from them.
+    """The survival of one group, and what follows from it.
 
     Parameters
     ----------
-    times, events, left
-        (K,) times; records with the event, and without it, whose time it is.
+    times, events, at_risk
+        Times; records with the event, and records at risk, at each. With noise, `times` and `events` may end earlier.
     level
         Of bands and intervals.
+    blur
+        Variance of log S at each time by the noise in the counts; 0 without noise.
     """
 
-    def __init__(self, times: FloatArray, events: FloatArray, left: FloatArray, level: float) -> None:
-        self.times, self.events = times, events
-        self.at_risk = np.cumsum((events + left)[::-1])[::-1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            hazard = np.where(self.at_risk > 0, events / self.at_risk, 0.0)
-            self._increments = np.where(events > 0, events / (self.at_risk * (self.at_risk - events)), 0.0)
-            self.survival = np.cumprod(1 - hazard)
-            self.variance = np.cumsum(self._increments)  # V: that of log S
-            reach = ndtri((1 + level) / 2) * np.sqrt(self.variance) / np.log(self.survival)
-            self.lower, self.upper = self.survival ** np.exp(-reach), self.survival ** np.exp(reach)
-        flat = (self.survival == 1) | (self.survival == 0)  # where log(-log S) is not finite
+    def __init__(
+        self, times: FloatArray, events: FloatArray, at_risk: FloatArray, level: float, blur: FloatArray | float = 0.0
+    ) -> None:
+        self.times, self.events, self.at_risk, n = times, events, at_risk, at_risk[: len(times)]
+        with np.errstate(all="ignore"):
+            self._increments = np.where(events != 0, events / (n * (n - events)), 0.0)
+            self.survival = np.cumprod(1 - np.where(n > 0, events / n, 0.0))
+            self.variance = np.maximum(np.cumsum(self._increments), 0) + blur  # V: that of log S
+            reach = ndtri((1 + level) / 2) * np.sqrt(self.variance)
+            if np.any(blur):  # log(-log S) may not exist
+                ends = self.survival * np.exp(-reach), self.survival * np.exp(reach)
+            else:
+                ends = tuple(self.survival ** np.exp(side * reach / np.log(self.survival)) for side in (-1, 1))
+        self.survival, self.lower, self.upper = (np.clip(each, 0, 1) for each in (self.survival, *ends))
+        flat = ((self.survival == 1) | (self.survival == 0)) & (not np.any(blur))  # where log(-log S) is not finite
         self.lower[flat] = self.upper[flat] = self.survival[flat]
 
     @property
@@ -170,9 +183,9 @@ class LifeTable:
 
     def rows(self) -> list[tuple[Cell, ...]]:
         """Return time, records at risk, events, survival, its standard error and band, at each time with an event."""
-        columns = (self.at_risk, self.events, self.survival, self.error, self.lower, self.upper)
+        columns = (self.at_risk[: len(self.times)], self.events, self.survival, self.error, self.lower, self.upper)
         return [
-            (float(self.times[at]), int(n), int(d), *map(float, others))
+            (float(self.times[at]), round(n), round(d), *map(float, others))
             for at in np.flatnonzero(self.events)
             for n, d, *others in ([column[at] for column in columns],)
         ]
@@ -183,8 +196,10 @@ class LifeTable:
         median, low, high = (float(self.times[each[0]]) if each.size else None for each in found)
         return median, low, high
 
-    def mean(self, until: float) -> tuple[float, float]:
-        """Return the restricted mean up to a time, and its standard error."""
+    def mean(self, until: float) -> tuple[Cell, Cell]:
+        """Return the restricted mean up to a time, and its standard error; None beyond the end of the curve."""
+        if not len(self.times) or until > self.times[-1]:
+            return None, None
         at = np.concatenate([[min(0.0, self.times[0])], self.times])
         width = np.diff(np.append(np.minimum(at, until), until))  # from each time to the next, and to the end
         areas = width * np.concatenate([[1.0], self.survival])
@@ -195,7 +210,7 @@ class LifeTable:
     def curve(self, name: str) -> Curve:
         """Return the curve with its band, at the times at which it falls, and at its ends."""
         shown = self.events > 0
-        shown[[0, -1]] = True
+        shown[:1] = shown[-1:] = True
         columns = (self.times, self.survival, self.lower, self.upper)
         return Curve(name, *(tuple(each[shown].tolist()) for each in columns))
 
@@ -230,5 +245,5 @@ def log_rank(groups: tuple[str, ...], events: FloatArray, left: FloatArray) -> A
 
 def kaplan_meier(spec: DataSpec, options: Mapping[str, Any]) -> KaplanMeier:
     """Return the model ``kaplan-meier`` for a table; raise `SettingError` for other data."""
-    model: KaplanMeier = built(KaplanMeier, "kaplan-meier", spec, options)
+    model: KaplanMeier = built(KaplanMeier, spec, options)
     return model
