@@ -36,7 +36,7 @@ from fedlearn.statistics.design import Declared, FloatArray, IntArray
 
 BITS = 61  # of the largest sum of all nodes, without its sign
 MOST_BITS = 52  # of what one record adds: more than a float64 has mean nothing
-BLOCK = 4096  # records whose parts are rounded at once: they stay in the cache
+BLOCK = 1024  # records whose parts are rounded at once: they stay in the cache
 LEFT = (
     "round {number} has sums of {now} nodes, round 1 of {first}: a node that leaves ends an exact fit, as both sums "
     "together would tell what it has added; begin again with the nodes that are there"

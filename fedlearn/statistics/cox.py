@@ -28,7 +28,7 @@ from fedlearn.core.state import State
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Finished
 from fedlearn.runs.answers import Answer
-from fedlearn.statistics.analysis import Analysis, blocks, built, power_of_two, products, symmetric, whole
+from fedlearn.statistics.analysis import Analysis, blocks, built, power_of_two, symmetric, whole
 from fedlearn.statistics.coefficients import against_null, coefficient_table
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
 from fedlearn.statistics.grid import TimeGrid
@@ -102,21 +102,27 @@ class Cox(Analysis):
         """Return (length,) what these records add at the coefficients of the next round."""
         climb = self._climb(state)
         rows = examples.at(np.flatnonzero(self.counted.complete(examples)))
-        cell, event = self._cells(rows), self.grid.events(rows)
+        cell = 2 * self._cells(rows) + self.grid.events(rows)  # odd: with the event
         order = np.argsort(cell, kind="stable")
-        by_cell = np.zeros((self.kinds, self.cells, self.width), np.int64)
+        by_cell = np.zeros((self.width, 2 * self.cells), np.int64)
         of_events = np.zeros(self.design.size, np.int64)
         for block in blocks(len(rows)):
             at = order[block]
-            x = self.design.matrix(rows.at(at))
-            of_events += whole(x[event[at]], np.ones(1), self.cap).sum(axis=0)
-            r = np.exp(x @ climb.at)[:, None]
-            sums = whole(np.column_stack([r, r * x, r * products(x)]), self._heaviest(climb.at), self.cap)
-            _add(by_cell[0], cell[at], sums)
-            if self.ties == "efron":
-                _add(by_cell[1], cell[at][event[at]], sums[event[at]])
-        events = np.bincount(cell[event], minlength=self.cells) * self.cap
-        return np.concatenate([self.counted.counts(examples) * self.cap, of_events, events, by_cell.ravel()])
+            x = np.ascontiguousarray(self.design.matrix(rows.at(at)).T)
+            of_events += whole(x[:, cell[at] % 2 == 1], np.ones(1), self.cap).sum(axis=1)
+            _add(by_cell, cell[at], whole(self._weighted(x, climb.at), self._heaviest(climb.at), self.cap))
+        both = by_cell.reshape(self.width, self.cells, 2)
+        sums = [both[:, :, 0] + both[:, :, 1], both[:, :, 1]][: self.kinds]
+        events = np.bincount(cell[cell % 2 == 1] // 2, minlength=self.cells) * self.cap
+        counts = self.counted.counts(examples) * self.cap
+        return np.concatenate([counts, of_events, events, *(each.ravel() for each in sums)])
+
+    def _weighted(self, x: FloatArray, at: FloatArray) -> FloatArray:
+        """Return (width, rows) what each record adds: r, r x and r x x', of (size, rows) columns."""
+        first, second = np.triu_indices(len(x))
+        r = np.exp(at @ x)
+        weighted = r * x
+        return np.concatenate([r[None, :], weighted, weighted[first] * x[second]])
 
     def progress(self, state: State) -> Finished:
         """Return whether Newton's method has come to its end."""
@@ -180,26 +186,25 @@ class Cox(Analysis):
         """Return the log-likelihood at some coefficients, by the sums of a round there."""
         size, unit = self.design.size, self._heaviest(at) / self.cap
         of_events = sums[self.counted.length : self.counted.length + size] / self.cap
-        shape = (self.kinds, -1, self.grid.size, self.width)
-        by_cell = sums[self.counted.length + size + self.cells :].reshape(shape)
+        by_cell = sums[self.counted.length + size + self.cells :].reshape(self.kinds, self.width, -1, self.grid.size)
         events = self._events(sums)
-        places = np.nonzero(events)
-        at_risk = np.cumsum(by_cell[0, :, ::-1], axis=1)[:, ::-1][places] * unit  # (times, width)
-        of_dead = by_cell[1][places] * unit if self.kinds == 2 else np.zeros_like(at_risk)
-        sums_of_ties = Ties(events[places], at_risk[:, 0], of_dead[:, 0])
-        s1, e1 = at_risk[:, 1 : 1 + size], of_dead[:, 1 : 1 + size]
-        s2, e2 = at_risk[:, 1 + size :], of_dead[:, 1 + size :]
-        second = sums_of_ties.first @ s2 - sums_of_ties.shared @ e2
-        a, b, c = (weight[:, None] for weight in sums_of_ties.squared)
-        cross = s1.T @ (b * e1)
-        information = symmetric(second, size) - s1.T @ (a * s1) + cross + cross.T - e1.T @ (c * e1)
-        typical = by_cell[0, ..., 0].sum() * unit / max(sums[1] / self.cap, 1.0)  # r of a record
-        blur = unit * events[places] @ np.sqrt(1 / (12 * at_risk[:, 0] * typical))
+        stratum, time = np.nonzero(events)
+        at_risk = np.cumsum(by_cell[0, :, :, ::-1], axis=2)[:, :, ::-1][:, stratum, time] * unit  # (width, times)
+        of_dead = by_cell[1][:, stratum, time] * unit if self.kinds == 2 else np.zeros_like(at_risk)
+        sums_of_ties = Ties(events[stratum, time], at_risk[0], of_dead[0])
+        s1, e1 = at_risk[1 : 1 + size], of_dead[1 : 1 + size]
+        s2, e2 = at_risk[1 + size :], of_dead[1 + size :]
+        second = s2 @ sums_of_ties.first - e2 @ sums_of_ties.shared
+        a, b, c = sums_of_ties.squared
+        cross = s1 @ (b * e1).T
+        information = symmetric(second, size) - s1 @ (a * s1).T + cross + cross.T - e1 @ (c * e1).T
+        typical = by_cell[0, 0].sum() * unit / max(sums[1] / self.cap, 1.0)  # r of a record
+        blur = unit * events[stratum, time] @ np.sqrt(1 / (12 * at_risk[0] * typical))
         return Evaluated(
             at=at,
             value=float(of_events @ at - sums_of_ties.logs),
             value_error=float(blur),
-            gradient=of_events - sums_of_ties.first @ s1 + sums_of_ties.shared @ e1,
+            gradient=of_events - s1 @ sums_of_ties.first + e1 @ sums_of_ties.shared,
             information=information,
             error=np.full(size, float(blur)),
         )
@@ -230,10 +235,10 @@ class Ties:
 
 
 def _add(total: IntArray, cells: NDArray[np.int64], sums: IntArray) -> None:
-    """Add (rows, width) sums, whose cells do not fall, to the (cells, width) totals."""
+    """Add (width, rows) sums, whose cells do not fall, to the (width, cells) totals."""
     if len(cells):
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
-        total[cells[starts]] += np.add.reduceat(sums, starts, axis=0)
+        total[:, cells[starts]] += np.add.reduceat(sums, starts, axis=1)
 
 
 def cox(spec: DataSpec, options: Mapping[str, Any]) -> Cox:
