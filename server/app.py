@@ -44,6 +44,7 @@ from server.results.summary import (
     noise_notice,
     parameters,
     plain_bytes,
+    write_analysis,
     write_counted,
     write_summary,
 )
@@ -87,6 +88,7 @@ def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
             unsent=plan.traits.unsent, auxiliary=plan.traits.auxiliary, has_own_rate=plan.traits.has_own_rate,
+            finishes=plan.traits.finishes,
             notes=(*notes, *plan.notes, *said_of_accepted(folder.path)), features=plan.features,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
@@ -100,6 +102,8 @@ def opened(grid: Grid, context: Context) -> Iterator[tuple[ServerRun, Schedule]]
             run.tested = tested(run)
             if plan.traits.counts:
                 write_counted(run)
+            if plan.traits.analyzes:
+                write_analysis(run)
 
 
 def _reached(grid: Grid, context: Context) -> tuple[RunConfig, Exchange]:

@@ -219,6 +219,7 @@ def commit(
     run.events.flush()  # what a commit says of the log must be there
     run.selector.learn(_participations(reporting), at.round_number)
     run.stopping.take(record)
+    run.finish(step.state)
     is_kept = bool(keep_every) and at.round_number % keep_every == 0
     is_drawn_again = run.config.server_adds_noise and not run.draws.are_seeded  # after a kill: none of it may be left
     if is_kept and not is_drawn_again:

@@ -13,9 +13,12 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.tables.rounds import RoundSettings
 from fedlearn.core.clock import Clock
 from fedlearn.core.cohort import Member
+from fedlearn.core.errors import RunFailed
 from fedlearn.core.metric import Measured, of_validation
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import State, UpdateKind
+from fedlearn.models.base import Finished
+from fedlearn.models.loaded import finished_in
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import NODES
@@ -64,6 +67,8 @@ class ServerRun:
         Whether the module configures its optimizer, so that no setting says the learning rate.
     features
         The features of the run, which have begun; those that the settings ask for, unless given.
+    finishes
+        Whether the model says by its state when the run is at its end.
     """
 
     def __init__(
@@ -85,6 +90,7 @@ class ServerRun:
         notes: Sequence[str] = (),
         has_own_rate: bool = False,
         features: Sequence[Feature] | None = None,
+        finishes: bool = False,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -93,6 +99,8 @@ class ServerRun:
         self.auxiliary = auxiliary
         self.notes = notes
         self.has_own_rate = has_own_rate
+        self.finishes = finishes
+        self._finished = Finished()
         self.events = events
         self.kind = kind
         self.draws = draws or Draws(config, is_virtual=exchange.is_virtual)
@@ -159,6 +167,19 @@ class ServerRun:
         """Return what was measured of a state by the names of the table: those of validation rows, where it is."""
         renamed = {metric.name: of_validation(metric).name for metric in self.store.metrics.tested}
         return {renamed.get(name, name): value for name, value in measured.items()}
+
+    def finish(self, state: State) -> None:
+        """Let the run end after this state, where the model says that no further round is needed, or possible."""
+        if self.finishes and not self.stopping.reason:
+            (self._finished,) = self.exchange.compute(finished_in, state, [()])
+            self.stopping.reason = self._finished.why
+
+    def check_result(self) -> None:
+        """Raise `RunFailed` after the last round, where the model has no result, with its reason."""
+        if self._finished.is_failure:
+            raise RunFailed(self._finished.why)
+        if self.finishes and not self.stopping.reason:
+            raise RunFailed(f"rounds.total = {self.rounds.total} rounds were too few for a result: ask for more")
 
     @property
     def is_paused(self) -> bool:

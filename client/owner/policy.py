@@ -137,7 +137,7 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return MODEL_NOT_ALLOWED
     if config.training.learner not in ("", DP_SGD) or config.client.mods or names_code(config):
         return CODE_NOT_ALLOWED
-    if sums_exactly(config) and bins_of(config) != policy.bins:
+    if sums_exactly(config) and bins_of(config) not in (None, policy.bins):
         return BINS_NOT_DECLARED
     may_be_private = is_known_as_private or name not in MODELS
     if may_be_private:

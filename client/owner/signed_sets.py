@@ -46,6 +46,7 @@ from fedlearn.runs.node_sets import SUFFIX, Sets, SetsOfQuestion, SetsOfRows, Si
 
 QUESTION = "sum.question"  # in the node's memory: the digest of the question of training that it has answered last
 TELLS_OF_ONE = "tells-of-one"
+WITH_BINS = ("statistics", "describe")
 
 
 def sums_exactly(config: RunConfig) -> bool:
@@ -64,7 +65,9 @@ def chooses_rows(config: RunConfig) -> bool:
 
 
 def bins_of(config: RunConfig) -> object:
-    """Return the number of bins that a run of exact statistics asks for."""
+    """Return the number of bins that a run of exact statistics asks for; None of a model that has no bins."""
+    if config.model.name not in WITH_BINS:
+        return None
     return json.loads(config.model.options or "{}").get("bins", Policy.model_fields["bins"].default)
 
 

@@ -30,6 +30,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from client.learners.base import LocalTask
+from client.learners.sums import SumsLearner
 from experiments.private_trees.regression import BOUNDS, TARGET, TARGET_BOUNDS
 from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.core.seeding import rng_for
@@ -39,9 +40,8 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.engine import ENGINES
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from
+from fedlearn.models.sums import SumsModel
 from fedlearn.private_trees import DPBoostingClassifier, DPBoostingRegressor, DPNaiveBayes
-from fedlearn.private_trees.federated.learners.sums import SumsLearner
-from fedlearn.private_trees.federated.models.sums import SumsModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
 

@@ -20,13 +20,13 @@ from typing import Literal
 import numpy as np
 
 from client.learners.base import LocalFit, LocalTask
+from client.learners.sums import SumsLearner
 from fedlearn.config import RunConfig
 from fedlearn.core.state import State
 from fedlearn.engine import ENGINES
 from fedlearn.models.presets import settings_from
+from fedlearn.models.sums import SumsModel
 from fedlearn.plugins.options import options_for
-from fedlearn.private_trees.federated.learners.sums import SumsLearner
-from fedlearn.private_trees.federated.models.sums import SumsModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
 

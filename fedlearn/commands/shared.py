@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -243,6 +244,16 @@ def result_rows(summary: dict[str, Any], folder: Path) -> Iterator[tuple[str, st
         yield "on devices", seconds(on_devices)
     yield "SHA-256", summary["model_sha256"]
     yield "results", escape(printable(str(_short(folder))))
+
+
+def print_result(console: Console, summary: dict[str, Any], folder: Path) -> None:
+    """Print the table at the end of a run, and the answer of an analysis below it."""
+    from fedlearn.runs.answers import read_answer
+
+    console.print(result_table(summary, folder))
+    with suppress(OSError, ValueError):  # the page says what is wrong with the file
+        if found := read_answer(folder):
+            console.print(found.summary(), markup=False, soft_wrap=True)
 
 
 def _statistics(folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fedlearn.commands.completing import assignments_like, names_like
 from fedlearn.commands.flags import with_flags
-from fedlearn.commands.shared import result_table, run_settings
+from fedlearn.commands.shared import print_result, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
 from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags, names_of
@@ -112,4 +112,4 @@ def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: 
     if as_json:
         print(json.dumps({**summary, "out": str(folder.path)}))
     elif show:
-        console.print(result_table(summary, folder.path))
+        print_result(console, summary, folder.path)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedlearn.commands.shared import check_address, result_table, resumable, run_settings
+from fedlearn.commands.shared import check_address, print_result, resumable, run_settings
 from fedlearn.config import flat_from_assignments
 from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.runs.reading import check_path
@@ -67,4 +67,4 @@ def submit(
             job.let_in(nodes)
         with watched(folder / "events.jsonl", console):
             job.run()
-    console.print(result_table(RunFolder(folder).read_summary(), folder))
+    print_result(console, RunFolder(folder).read_summary(), folder)

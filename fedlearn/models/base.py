@@ -199,6 +199,40 @@ class Counting(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Why a run needs no further round, or can have none.
+
+    Parameters
+    ----------
+    why
+        In words; empty as long as the run goes on.
+    is_failure
+        Whether there is no result: the run then fails with these words.
+    """
+
+    why: str = ""
+    is_failure: bool = False
+
+
+@runtime_checkable
+class Finishing(Protocol):
+    """A model that says by its state alone after which round a run is at its end."""
+
+    def finished(self, state: State) -> Finished:
+        """Return why no further round is needed, or possible; nothing as long as there is one."""
+        ...
+
+
+@runtime_checkable
+class Analyzing(Protocol):
+    """A model whose state is the answer of an analysis, which results show as tables and curves."""
+
+    def analysis(self, state: State) -> Mapping[str, object]:
+        """Return the answer of a finished state, as plain values (`fedlearn.runs.analysis.AnalysisFile`)."""
+        ...
+
+
 @runtime_checkable
 class Summed(Protocol):
     """A model whose updates are sums: it checks the sums of a report."""

@@ -20,11 +20,11 @@ from fedlearn.core.state import Layout, State, UpdateKind
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.naming import is_map
-from fedlearn.data.private import DataSource, Protected
+from fedlearn.data.private import DataSource, Protected, with_all_rows
 from fedlearn.data.scaling import scaled, with_scaling
 from fedlearn.data.validation import FEWEST, SHARE, SomeRows, measured_rows
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
+from fedlearn.models.base import Analyzing, Counting, Ensemble, Finished, Finishing, Planned, Scored, Summed, Tryable
 from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.torch.initial import found_initial, initial_from
 from fedlearn.models.torch.misfits import why_it_fails
@@ -43,6 +43,7 @@ def dataset_of(config: RunConfig) -> Dataset:
     """Return the run's data set; nothing that only the model needs is imported."""
     source = DataSource(_asked_for(config), config.data.dir, config.data.options)
     found = source.read(_protected(config), must_be_declared=config.privacy.noise != "seeded")
+    found = with_all_rows(found) if model_spec(config.model.name).all_rows else found
     return scaled(found, config.data.scaling) if config.data.scaling else found
 
 
@@ -217,7 +218,8 @@ class Traits:
     because the data's file says so, or because they come with fedlearn. `is_public`: whether all rows are. `unsent`:
     the arrays of the model that are never sent, as they are before round 1: frozen and personal ones. `auxiliary`: the
     names of those that follow from the others, and are computed anew from each new state (`auxiliary_of`). `counts`:
-    whether the state is statistics of records.
+    whether the state is statistics of records. `finishes`, `analyzes`: whether the state says when the run is at its
+    end, and is the answer of an analysis.
     """
 
     update_kind: UpdateKind
@@ -232,6 +234,8 @@ class Traits:
     has_own_rate: bool = False  # whether the module configures its optimizer, so that no setting says the rate
     unsent: State = field(default_factory=dict)
     counts: bool = False
+    finishes: bool = False
+    analyzes: bool = False
     auxiliary: tuple[str, ...] = ()
 
     def of_private_learner(self) -> Traits:
@@ -262,6 +266,8 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
         has_own_rate=_has_own_rate(config, model),
         unsent=getattr(model, "unsent", {}),
         counts=isinstance(model, Counting),
+        finishes=isinstance(model, Finishing),
+        analyzes=isinstance(model, Analyzing),
         auxiliary=auxiliary_in(model),
     )
 
@@ -379,6 +385,20 @@ def statistics_of(settings: Mapping[str, Any], state: State) -> Mapping[str, obj
     model = loaded(from_flower(settings))[1]
     assert isinstance(model, Counting)
     return model.statistics(state)
+
+
+def analysis_of(settings: Mapping[str, Any], state: State) -> Mapping[str, object]:
+    """Return the answer of an analysis that a state tells, as plain values."""
+    model = loaded(from_flower(settings))[1]
+    assert isinstance(model, Analyzing)
+    return model.analysis(state)
+
+
+def finished_in(settings: Mapping[str, Any], state: State) -> Finished:
+    """Return whether a state of a model that says so needs no further round."""
+    model = loaded(from_flower(settings))[1]
+    assert isinstance(model, Finishing)
+    return model.finished(state)
 
 
 def scores_of_test_set(

@@ -39,6 +39,8 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
         return dict(flat)  # which `config_from` refuses
     row = model_spec(name)
     preset: dict[str, Any] = {"strategy.name": row.strategy} if row.strategy else {}
+    if row.all_rows:
+        preset["evaluation.where"] = "none"
     if flat.get("privacy.protects") == "records":
         preset["training.learner"] = DP_SGD
     is_distributed = flat.get("privacy.trust") == "distributed"

@@ -41,6 +41,8 @@ class ModelSpec:
         Further modules that are imported before workers are forked.
     sums : bool, default=False
         Whether nodes send noisy sums that are added up: ``privacy.trust`` says whose noise protects.
+    all_rows : bool, default=False
+        Whether all rows of a table are used: none is held out for testing, and the state is not evaluated.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class ModelSpec:
     trains_in_steps: bool = True
     imports: Sequence[str] = ()
     sums: bool = False
+    all_rows: bool = False
 
     @property
     def is_planned(self) -> bool:

@@ -85,8 +85,14 @@ MODELS = {
     "pf-forest": "fedlearn.private_trees.federated.rows:PF_FOREST",
     "dp-boosting": "fedlearn.private_trees.federated.rows:DP_BOOSTING",
     "dp-naive-bayes": "fedlearn.private_trees.federated.rows:DP_NAIVE_BAYES",
-    "dp-statistics": "fedlearn.private_trees.federated.rows:DP_STATISTICS",
-    "statistics": "fedlearn.private_trees.federated.rows:STATISTICS",
+    "dp-statistics": "fedlearn.statistics.rows:DP_STATISTICS",
+    "statistics": "fedlearn.statistics.rows:STATISTICS",
+    "describe": "fedlearn.statistics.rows:DESCRIBE",
+    "glm": "fedlearn.statistics.rows:GLM",
+    "kaplan-meier": "fedlearn.statistics.rows:KAPLAN_MEIER",
+    "cox": "fedlearn.statistics.rows:COX",
+    "dp-describe": "fedlearn.statistics.rows:DP_DESCRIBE",
+    "dp-kaplan-meier": "fedlearn.statistics.rows:DP_KAPLAN_MEIER",
 }
 """Torch modules, and rows of models (`fedlearn.models.ModelSpec`) in capitals."""
 
@@ -117,8 +123,8 @@ LEARNERS = {
     "perfedavg": "fedlearn.algorithms.perfedavg:PerFedAvgSGD",
     "fedala": "fedlearn.algorithms.fedala:FedALASGD",
     "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
-    "sums": "fedlearn.private_trees.federated.learners.sums:SumsLearner",
-    "exact-sums": "fedlearn.private_trees.federated.learners.sums:ExactSumsLearner",
+    "sums": "client.learners.sums:SumsLearner",
+    "exact-sums": "client.learners.sums:ExactSumsLearner",
 }
 """What a node does to improve the state."""
 
@@ -189,7 +195,7 @@ STRATEGIES = {
     "fltrust": "strategies.robust.fltrust:FLTrust",
     "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
     "relay": "fedlearn.private_trees.federated.strategies.relay:Relay",
-    "sums": "fedlearn.private_trees.federated.strategies.sums:Sums",
+    "sums": "strategies.sums:Sums",
 }
 """How reports become the next state."""
 

@@ -24,6 +24,7 @@ from fedlearn.report.rows import Row, finite, read_rows
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView, has_ended, other_events
 from fedlearn.runs.names import (
+    ANALYSIS,
     BEST,
     CHECKPOINT,
     CLASSES,
@@ -42,7 +43,7 @@ from fedlearn.runs.participation import OF_A_RUN, is_secret, without_participati
 from fedlearn.runs.reading import cleaned, read_small
 
 NOTES = "notes.txt"  # written by the user
-RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
+RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, ANALYSIS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
 OPEN_FILES = tuple(name for name in RAW_FILES if name not in (EVENTS, TABLE, NODES, DEALT, CHECKPOINT))
 WENT_WRONG = (
     "failed", "refused", "late", "abandoned", "too-few-ready", "answered-late", "too-far", "evaluation-refused",

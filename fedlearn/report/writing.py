@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from fedlearn.core.errors import UsageError, printable, said
@@ -18,6 +20,7 @@ from fedlearn.report.charts.plots import FORMATS, USUAL, save
 from fedlearn.report.charts.rounds import all_reported, fates, phases
 from fedlearn.report.charts.skew import skew_of
 from fedlearn.report.folders import run_folders
+from fedlearn.report.page.analysis import survival, tables_of
 from fedlearn.report.page.classes import confusions
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
@@ -26,10 +29,12 @@ from fedlearn.report.rows import node_rows
 from fedlearn.report.run_tables import for_papers, points_table, rounds_table, runs_table
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Table
+from fedlearn.runs.answers import Answer, read_answer
 from fedlearn.runs.checksums import write_report_checksums
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import read_small
 
+T = TypeVar("T")
 FOLDER = "report"
 PAGE = "index.html"
 
@@ -61,7 +66,7 @@ def write_report(
     tables = _tables(runs, columns)
     out = out or (paths[0] / FOLDER if len(paths) == 1 else Path(FOLDER))
     write_page(runs, title_of(paths), out)
-    for table, of_paper in tables:
+    for table, of_paper in [*tables, *((each, each) for each in _of_analysis(runs, tables_of))]:
         _write_table(table, of_paper, out / "tables")
     write_atomically(out / "tables" / "rounds.csv", rounds_table(runs).as_csv().encode())
     (out / "figures").mkdir(exist_ok=True)
@@ -129,6 +134,14 @@ def _write_table(table: Table, of_paper: Table, folder: Path) -> None:
     write_atomically(folder / f"{table.key}.md", of_paper.as_markdown().encode())
 
 
+def _of_analysis(runs: Sequence[StoredRun], what: Callable[[Answer], Iterable[T]]) -> list[T]:
+    """Return tables or charts of the answer of a single run; nothing of a file that the page says is spoiled."""
+    with suppress(OSError, ValueError):
+        found = read_answer(runs[0].folder) if len(runs) == 1 else None
+        return [] if found is None else [*what(found)]
+    return []
+
+
 def _figures(runs: Sequence[StoredRun]) -> Iterator[tuple[str, Chart]]:
     """Yield every chart of the page with the name for its files."""
     points = points_of(runs)
@@ -140,6 +153,8 @@ def _figures(runs: Sequence[StoredRun]) -> Iterator[tuple[str, Chart]]:
         return
     (run,) = runs
     yield "phases", phases(run)
+    for chart in _of_analysis(runs, lambda found: filter(None, [survival(found)])):
+        yield chart.key, chart
     if not all_reported(run):
         yield "fates", fates(run)
     for each in over_nodes(node_rows(run.folder)[0], run.metrics):

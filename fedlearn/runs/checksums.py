@@ -20,6 +20,7 @@ from fedlearn.runs.environment import versions
 from fedlearn.runs.files import sha256, write_atomically
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.names import (
+    ANALYSIS,
     BEST,
     CHECKPOINT,
     CLASSES,
@@ -43,7 +44,7 @@ from fedlearn.runs.reading import read_as
 from fedlearn.runs.stored import read_part
 
 FILES = (SETTINGS, ENVIRONMENT, DATA, DEALT, EVENTS, NODES, TABLE, MODEL, BEST, CHECKPOINT, CLASSES, STATISTICS,
-         SUMMARY, f"{MODELS}/*.safetensors", "objects/*.pickle")  # fmt: skip
+         ANALYSIS, SUMMARY, f"{MODELS}/*.safetensors", "objects/*.pickle")  # fmt: skip
 REPORTED = ("[!.]*", "**/[!.]*")  # of a report
 
 

@@ -19,6 +19,7 @@ runs/NAME/
 ├── asked-sum                a secure sum that nodes were asked to unmask, until its round is committed
 ├── classes.json              results for each class, where the data have classes
 ├── statistics.json           number of records, mean and histogram of each column, where the model counts these
+├── analysis.json             tables and curves of an analysis: coefficients, survival, a description of the records
 ├── summary.json              results, when the run has ended
 └── manifest.json             the checksums of all these, and of data and own code; for fedlearn verify
 ```
@@ -46,6 +47,7 @@ HISTORY = f"{PARTS}/history.jsonl"
 ASKED_SUM = "asked-sum"
 CLASSES = "classes.json"
 STATISTICS = "statistics.json"
+ANALYSIS = "analysis.json"
 SUMMARY = "summary.json"
 MANIFEST = "manifest.json"
 

@@ -35,7 +35,7 @@ beside names, shapes and dtypes:
 | ``too-deep`` | a path is longer than ``gate.max_depth`` |
 | ``too-large`` | there are more nodes than ``gate.max_nodes``, or more trees than the model has a node grow |
 
-Of sums (`fedlearn.private_trees.federated.models.sums`), beside names, shapes and dtypes:
+Of sums (`fedlearn.models.sums`), beside names, shapes and dtypes:
 
 | word | refused because |
 |---|---|

@@ -229,15 +229,19 @@ def _check_steps(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
 
 
 def check_trust(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse distributed noise where nothing hides what one node sends, but for studies with seeded noise.
+    """Refuse distributed noise, or none, where nothing hides what one node sends, but for studies and simulations.
 
     Refuse noise of the server's where nodes are not what it protects.
     """
+    row = model_spec(config.model.name)
     if config.privacy.trust == "central" and not config.protects_nodes:
         raise SettingError("privacy.trust", "central", "it is for privacy.protects = 'nodes': use 'local'")
-    if config.privacy.trust != "distributed" or not (config.nodes_add_noise or model_spec(config.model.name).sums):
-        return
     if config.secure.sums == "masked":
+        return
+    if row.sums and not row.is_private and not is_virtual:
+        why = f"model {config.model.name!r} asks each node for exact sums, which the server would see: use 'masked'"
+        raise SettingError("secure.sums", config.secure.sums, why)
+    if config.privacy.trust != "distributed" or not (config.nodes_add_noise or row.sums):
         return
     if not is_virtual:
         raise SettingError(

@@ -14,9 +14,10 @@ from fedlearn.core.metric import NODE_ROWS, PRIVATE_ROWS, TEST_ROWS, VALIDATION_
 from fedlearn.core.metrics import COUNTS_IN
 from fedlearn.core.state import Layout, State
 from fedlearn.models import model_spec
-from fedlearn.models.loaded import statistics_of
+from fedlearn.models.loaded import analysis_of, statistics_of
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import LR_SCHEDULES
+from fedlearn.runs.answers import write_answer
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.names import EVENTS
@@ -81,6 +82,13 @@ def write_counted(run: ServerRun) -> None:
     if run.store.history.rounds:
         (plain,) = run.exchange.compute(statistics_of, run.state, [()])
         write_statistics(run.store.folder, plain)
+
+
+def write_analysis(run: ServerRun) -> None:
+    """Store the answer of an analysis that is at its end."""
+    if run.stopping.reason and not run.stopping.is_paused:
+        (plain,) = run.exchange.compute(analysis_of, run.state, [()])
+        write_answer(run.store.folder, plain)
 
 
 def _virtual(run: ServerRun) -> dict[str, object]:

@@ -36,12 +36,14 @@ class Attempts:
         server = self.server
         server.directory.fill()
         first = len(server.store.history.rounds) + 1
+        server.finish(server.state)
         for round_number in range(first, server.rounds.total + 1):
             if server.stopping.reason:
                 server.events.write("stopped", round=round_number - 1, reason=server.stopping.reason)
                 break
             self._commit_round(round_number, attempts_before(server, round_number) if round_number == first else 0)
         self.end()
+        server.check_result()
         self.server.late.refuse()
         self.server.late_answers.hear()
         self.server.notices.clear()

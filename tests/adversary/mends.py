@@ -177,12 +177,12 @@ MENDS = (
         f"{NODES}::test_B4_integers_at_the_end_of_their_range_stay_there",
     ),
     Mend(
-        "B5", "fedlearn/private_trees/federated/models/sums.py",
+        "B5", "fedlearn/models/sums.py",
         '_check_size(arrays["sums"], one)', '_check_size(arrays["sums"], LARGEST)',
         f"{SUMS}::test_B5_a_liar_is_refused_and_the_sums_are_those_of_the_others",
     ),
     Mend(
-        "B5", "fedlearn/private_trees/federated/models/sums.py",
+        "B5", "fedlearn/models/sums.py",
         'arrays["sums"]).sum())) > norm', 'arrays["sums"]).sum())) > LARGEST * len(arrays["sums"])',
         f"{SUMS}::test_B5_a_liar_is_refused_and_the_sums_are_those_of_the_others",
     ),

@@ -41,8 +41,8 @@ from fedlearn.engine.virtual_nodes import PromptNodes
 from fedlearn.models import MODELS
 from fedlearn.models.loaded import initial_state, loaded
 from fedlearn.models.presets import settings_from
+from fedlearn.models.sums import SumsModel
 from fedlearn.private_trees.federated.models.forest import ForestModel
-from fedlearn.private_trees.federated.models.sums import SumsModel
 from server.exchange.grids import BoxingGrid
 from server.gate.gate import ReportGate
 from server.schedules import SCHEDULES
@@ -309,7 +309,7 @@ def _reports_of_trees() -> Iterator[Reports]:
 @cache
 def _tree_settings(name: str) -> Mapping[str, Any]:
     """Return settings under which a model grows small trees, on the data set of its kind."""
-    for options, data in product(('{"max_depth": 3}', ""), ("numbers", "classes")):
+    for options, data in product(('{"max_depth": 3}', "", '{"event": "a"}'), ("numbers", "classes")):
         flat = {
             "clients": 3, "data.dataset": f"{__name__}:{data}", "model.name": name, "model.options": options,
             "privacy.noise": "seeded", "privacy.epsilon": 50.0, "gate.max_examples": 1000,

@@ -30,6 +30,7 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "import-linter": "make lint",
     "ipykernel": "tests execute notebooks",
     "jsonschema": "tests/compose checks the compose file",
+    "lifelines": "tests compare answers with its",
     "markdown-it-py": "tests/docs reads the blocks of the pages",
     "mypy": "make lint",
     "nbclient": "tests execute notebooks",
@@ -44,6 +45,7 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "ruff": "make lint",
     "sphinx": "make docs",
     "sphinx-copybutton": "make docs",
+    "statsmodels": "tests compare answers with its",
     "types-psutil": "make lint",
 }
 ELSEWHERE = {  # what we are measured beside, in environments of their own -> where it is imported

@@ -19,6 +19,7 @@ PUBLIC = (
     "fedlearn.data",
     "fedlearn.kernels",
     "fedlearn.private_trees",
+    "fedlearn.statistics",
     "fedlearn.privacy",
 )
 OTHERS = {

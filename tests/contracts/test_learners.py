@@ -37,10 +37,8 @@ FITTING = {
     "tree": "dp-forest",
     "sums": "dp-naive-bayes",
 }  # learner -> a model that it can improve; any other: a torch module
-EXACT = {
-    "exact-sums",
-    "statistics",
-}  # no update: whatever round and seed, `tests/unit/private_trees/sums/test_statistics.py`
+EXACT = {"exact-sums", *(name for name, row in MODELS.items() if row.sums and not row.is_private)}
+"""They send no update: their sums are the same whatever round and seed (`tests/unit/statistics`)."""
 CASES = [(FITTING.get(learner, "cnn"), learner) for learner in LEARNERS if learner not in EXACT]
 CASES += [(model, "") for model in MODELS if model not in {*FITTING.values(), *EXACT}]  # with its own learner
 CASES += [(f"{images.__name__}:Small", "")]  # has running means, as resnet18 has

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from client.learners.sums import SumsLearner
 from fedlearn.core.errors import Refused, SettingError
 from fedlearn.core.state import ArraySpec, UpdateKind, layout_of
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Planned, Summed
-from fedlearn.private_trees.federated.learners.sums import SumsLearner
-from fedlearn.private_trees.federated.models.sums import LARGEST
+from fedlearn.models.sums import LARGEST
 from fedlearn.runs.state_files import pack_state
 from tests.oracles import images
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset
@@ -28,7 +28,7 @@ def cases():
     """Yield each model with each kind of target that it takes."""
     for name in NAMES:
         for schema in (CLASSIFICATION, REGRESSION):
-            with suppress(SettingError):
+            with suppress(SettingError):  # as where it needs options: `tests/unit/statistics/test_private.py`
                 yield load_model(name, dataset(schema).spec)
 
 
@@ -38,6 +38,10 @@ CASES = [pytest.param(m, id=f"{type(m).__name__}, {'classes' if m.schema.classes
 @pytest.fixture(params=CASES)
 def model(request):
     return request.param
+
+
+def predicts(model):
+    return bool(model.metrics.evaluated)
 
 
 def settings(**changes):
@@ -63,7 +67,8 @@ def test_kind_learner_and_protocols(model):
     assert model.update_kind is UpdateKind.SUMS
     assert isinstance(model, Summed) and isinstance(model, Planned)
     assert model.learner == "sums"
-    assert model.metrics.best_by in ("accuracy" if model.schema.classes else "mae", "loss")
+    if predicts(model):
+        assert model.metrics.best_by in ("accuracy" if model.schema.classes else "mae", "loss")
 
 
 def test_initial_state_is_empty_and_predicts_what_nobody_has_to_learn(model):
@@ -142,6 +147,8 @@ def test_the_sum_of_all_nodes_is_what_one_node_with_all_records_counts(model):
 
 
 def test_much_budget_learns_something(model):
+    if not predicts(model):
+        pytest.skip("an analysis predicts nothing")
     before = model.evaluate(model.initial_state(seed=1), dataset(model.schema).test).means
     planned = model.planned(config := settings(privacy__epsilon=500.0, rounds__total=8))
     state = federated(model, config, dataset(model.schema).train, SHARDS)
@@ -156,7 +163,7 @@ def test_much_budget_learns_something(model):
 
 def test_a_state_is_read_by_the_plan_that_it_is_read_under(model):
     """What follows from a state is kept for the next node; not for another plan, nor for another state."""
-    if model.metrics.best_by == "loss":
+    if model.metrics.best_by == "loss" or not predicts(model):
         pytest.skip("statistics are read as they are, whatever the noise")
     state = after(model)
     planned, other = model.planned(settings()), model.planned(settings(privacy__epsilon=1e-3))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from client.learners.base import LocalTask
+from client.learners.sums import SumsLearner
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.state import State
 from fedlearn.data.base import Examples
-from fedlearn.private_trees.federated.learners.sums import SumsLearner
 
 
 def config_of(**changes: object) -> RunConfig:

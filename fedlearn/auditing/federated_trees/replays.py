@@ -60,6 +60,8 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "dp-random-forest": [{}, {"sampling": "same"}],
     "pf-forest": [{}, {"max_depth": 0}, {"max_depth": 1, "penalty": 0}, {"leaf": "counts"}],
     "dp-boosting": [{}, {"pairs": 1}],
+    "dp-describe": [{}, {"by": "b"}, {"bins": 3, "columns": ["y"]}],
+    "dp-kaplan-meier": [{"event": "b", "step": 0.5}, {"event": "b", "by": "b"}],
 }
 """Model -> the ``model.options`` with which its nodes report; models that are not listed report without options."""
 
@@ -239,7 +241,7 @@ def _schemas_of(name: str) -> list[TableSchema]:
     found = []
     for schema in (NUMBERS, CLASSES):
         try:
-            _model(name, schema, {})
+            _model(name, schema, OPTIONS.get(name, [{}])[0])
         except SettingError:
             continue
         found.append(schema)

@@ -7,5 +7,4 @@ with importing():
     import fedlearn.private_trees.federated.models.boosting
     import fedlearn.private_trees.federated.models.forest_classification
     import fedlearn.private_trees.federated.models.naive_bayes
-    import fedlearn.private_trees.federated.models.relay
-    import fedlearn.private_trees.federated.models.statistics  # noqa: F401
+    import fedlearn.private_trees.federated.models.relay  # noqa: F401

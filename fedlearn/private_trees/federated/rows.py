@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from fedlearn.models.spec import ModelSpec
@@ -20,6 +19,4 @@ DP_CLASSIFIER = _private(f"{MODELS}.forest_classification:dp_classifier", "adult
 DP_RANDOM_FOREST = _private(f"{MODELS}.forest_classification:dp_random_forest", "adult", "forest_union", "once")
 PF_FOREST = _private(f"{MODELS}.forest_classification:pf_forest", "adult", "forest_union", "once")
 DP_BOOSTING = _private(f"{MODELS}.boosting:dp_boosting", "adult", "sums", PLANNED, sums=True)
-DP_STATISTICS = _private(f"{MODELS}.statistics:dp_statistics", "adult", "sums", "once", sums=True)
-STATISTICS = replace(DP_STATISTICS, build=f"{MODELS}.statistics:exact_statistics", is_private=False)
 DP_NAIVE_BAYES = _private(f"{MODELS}.naive_bayes:dp_naive_bayes", "adult", "sums", "once", sums=True)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedlearn.privacy.released import Released
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.bayes import starts_of
 from fedlearn.private_trees.sums.boosting import in_records
@@ -40,14 +41,6 @@ START_SURE = 10.0  # the same ratio for releases of the start alone; below it, t
 SPREAD_OF_FEW = {True: 0.5, False: 0.08}
 """Expected spread of steps if the start comes from later rounds; by whether the target has classes."""
 CURVATURE = 0.2  # expected curvature of a record with a numeric target
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Released:
-    """The sums of one round, and the variance of the noise on each of them."""
-
-    sums: IntArray
-    variance: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,8 +2,8 @@
 
 from faulty import misbehave
 
+from client.learners.sums import SumsLearner
 from fedlearn.models.spec import ModelSpec
-from fedlearn.private_trees.federated.learners.sums import SumsLearner
 from fedlearn.private_trees.federated.models.boosting import Boosting
 from fedlearn.private_trees.federated.models.tables import table_of
 

@@ -5,9 +5,9 @@ from typing import Literal
 
 import numpy as np
 
+from client.learners.sums import SumsLearner
+from fedlearn.models.sums import LARGEST
 from fedlearn.plugins.options import options_for
-from fedlearn.private_trees.federated.learners.sums import SumsLearner
-from fedlearn.private_trees.federated.models.sums import LARGEST
 
 LIAR = 3
 LIES = {

@@ -122,6 +122,7 @@ def test_whoever_comes_gets_all_and_then_what_changes(make_run, monkeypatch):
         "rounds",
         "skew",
         "statistics",
+        "analysis",
         "trouble",
         "origins",
         "settings",

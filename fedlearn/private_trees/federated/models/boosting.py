@@ -15,10 +15,11 @@ from fedlearn.core.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.core.state import Array, State
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
+from fedlearn.models.sums import IntArray, SumsModel
+from fedlearn.models.tables import table_of
 from fedlearn.models.torch.measuring import of_classes, of_numbers
 from fedlearn.plugins.options import options_for
-from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel
-from fedlearn.private_trees.federated.models.tables import table_of
+from fedlearn.private_trees.federated.models.tables import views_of
 from fedlearn.private_trees.sums.boosted import WIDTH
 from fedlearn.private_trees.sums.cyclic import FIRST_SHARE, CyclicBoosting, CyclicModel
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic
@@ -41,6 +42,7 @@ class Boosting(SumsModel):
 
     def __init__(self, schema: TableSchema, *, pairs: Annotated[int, Field(ge=0)] | None = None) -> None:
         super().__init__(schema)
+        self.views = views_of(schema)
         self.classes = len(schema.classes)
         loss = Logistic(self.classes) if self.classes else LogCosh(WIDTH)
         if pairs is None:

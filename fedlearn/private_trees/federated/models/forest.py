@@ -21,10 +21,11 @@ import numpy as np
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import Array, Layout, State, UpdateKind
 from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.models.tables import table_of
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import load_reference
 from fedlearn.private_trees.federated.models.fitted import FittedForest
-from fedlearn.private_trees.federated.models.tables import table_of, wrong_target
+from fedlearn.private_trees.federated.models.tables import wrong_target
 from fedlearn.private_trees.nodes import DTYPES, LEAF, NodeTable
 
 NOT_FOR_USERS = {

@@ -12,10 +12,11 @@ from fedlearn.config import RunConfig
 from fedlearn.core.state import Array, State
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
+from fedlearn.models.sums import IntArray, SumsModel
+from fedlearn.models.tables import table_of
 from fedlearn.models.torch.measuring import of_classes
 from fedlearn.plugins.options import options_for
-from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel
-from fedlearn.private_trees.federated.models.tables import table_of, wrong_target
+from fedlearn.private_trees.federated.models.tables import views_of, wrong_target
 from fedlearn.private_trees.sums.bayes import counts_of, starts_of, tables_of
 from fedlearn.private_trees.sums.rounds import is_little
 
@@ -31,6 +32,7 @@ class NaiveBayes(SumsModel):
 
     def __init__(self, schema: TableSchema) -> None:
         super().__init__(schema)
+        self.views = views_of(schema)
         self.classes = len(schema.classes)
         self.start = 0  # how often each record is counted in its class alone, before the columns are counted
 

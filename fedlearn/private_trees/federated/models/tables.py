@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from fedlearn.core.errors import SettingError
 from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.models.tables import table_of
+from fedlearn.private_trees.sums.views import Views
 
 KNOWN = {"classes": "adult", "numbers": "california, diabetes"}  # our tables, by the kind of target
 
 
-def table_of(name: str, spec: DataSpec, *, of_one_target: bool = True) -> TableSchema:
-    """Return the schema of the data set; raise `SettingError` where it is no table, or declares several targets."""
-    if spec.table is None:
-        raise SettingError("model.name", name, f"the model learns from tables, and {spec.name!r} is none")
-    if of_one_target and spec.table.targets:
-        several = f"{spec.name!r} declares {len(spec.table.targets)}: declare one as target"
-        raise SettingError("model.name", name, f"the model learns one target, and {several}")
-    return spec.table
+def views_of(schema: TableSchema) -> Views:
+    """Return one view of each declared column: numbers by their bounds, then categories."""
+    return Views.declare(
+        len(schema.features),
+        bounds=dict(enumerate(schema.bounds.values())),
+        categories={len(schema.bounds) + i: len(words) for i, words in enumerate(schema.categories.values())},
+        one_each=True,
+    )
 
 
 def wrong_target(name: str, spec: DataSpec, *, predicts: str) -> SettingError:

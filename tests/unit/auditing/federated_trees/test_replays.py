@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from client.learners import sums as sums_learner
+from client.learners.sums import SumsLearner
 from fedlearn.auditing.federated_trees.replays import PRIVATE, REPLAYS
 from fedlearn.auditing.replay import replay
 from fedlearn.models import MODELS
+from fedlearn.models import sums as sums_models
 from fedlearn.privacy import NeighboringRelation, PrivacySpent, PrivacyUnit, seeded_noise
-from fedlearn.private_trees.federated.learners import sums as sums_learner
-from fedlearn.private_trees.federated.learners.sums import SumsLearner
 from fedlearn.private_trees.federated.learners.tree import TreeLearner
-from fedlearn.private_trees.federated.models import sums as sums_models
 from fedlearn.private_trees.sums.cyclic import CyclicBoosting
 
 

@@ -12,7 +12,7 @@ UNIT - a, hence so is b, and a + b is at most UNIT. The sum of squares is that o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -104,13 +104,16 @@ class Columns:
         Declared bounds, categories and target.
     bins
         Number of bins of a numeric column, at least 1: of equal width, or of equal ratio if it is declared ``"log"``.
+    chosen
+        Names of the columns; all unless given.
     """
 
-    def __init__(self, schema: TableSchema, bins: int) -> None:
-        numbers: dict[str, Any] = dict(schema.bounds)
-        self._edges = {name: _edges(given, bins) for name, given in {**numbers, **schema.ranges}.items()}
+    def __init__(self, schema: TableSchema, bins: int, chosen: Sequence[str] = ()) -> None:
+        numbers: dict[str, Any] = {**schema.bounds, **schema.ranges}
+        self._all = (*schema.features, *schema.learned)
+        self.names = tuple(name for name in self._all if not chosen or name in chosen)
+        self._edges = {name: _edges(given, bins) for name, given in numbers.items() if name in self.names}
         self._words = schema.words
-        self.names = (*schema.features, *schema.learned)
         self.sizes = [len(self.labels(name)) for name in self.names]
         self.length = 1 + sum(self.sizes) + 2 * len(self._edges)
         self.most = UNIT * (1 + len(self.names) + len(self._edges))
@@ -123,12 +126,15 @@ class Columns:
 
     def cells(self, rows: FloatArray, targets: FloatArray) -> list[IntArray]:
         """Return (rows,) the cell of each row, for each column; what is not declared is missing."""
-        values = [*rows.T, *np.atleast_2d(targets.T)]
-        return [self._cell(name, column) for name, column in zip(self.names, values, strict=True)]
+        values = self._values(rows, targets)
+        return [self._cell(name, values[name]) for name in self.names]
+
+    def _values(self, rows: FloatArray, targets: FloatArray) -> dict[str, FloatArray]:
+        return dict(zip(self._all, [*rows.T, *np.atleast_2d(targets.T)], strict=True))
 
     def sums(self, rows: FloatArray, targets: FloatArray) -> IntArray:
         """Return (length,) the sums of rows, in UNITs: their number, the histograms, both moments of each number."""
-        values = dict(zip(self.names, [*rows.T, *np.atleast_2d(targets.T)], strict=True))
+        values = self._values(rows, targets)
         cells = zip(self.cells(rows, targets), self.sizes, strict=True)
         counts = [np.bincount(cell, minlength=size) for cell, size in cells]
         places = [np.rint(UNIT * self._place(name, values[name])) for name in self._edges]

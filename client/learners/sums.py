@@ -14,9 +14,9 @@ from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import Array, State
+from fedlearn.models.sums import LARGEST, SumsModel
 from fedlearn.plugins.options import options_for
 from fedlearn.privacy import geometric, largest_loss, polya_share, secure_noise, seeded_noise
-from fedlearn.private_trees.federated.models.sums import LARGEST, SumsModel
 
 
 class SumsLearner(Learner):

@@ -71,7 +71,7 @@ class Sums(RoundStrategy[WholeSums]):
     """
 
     accepts = frozenset({UpdateKind.SUMS})
-    accumulator = "fedlearn.private_trees.federated.strategies.sums:WholeSums"
+    accumulator = "strategies.sums:WholeSums"
 
     def next_state(self, turn: Turn[WholeSums]) -> Step:
         """Return the state with the sums of this round appended."""

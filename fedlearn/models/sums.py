@@ -20,7 +20,7 @@ which fewer nodes have reported.
 
 *Privacy*: add or remove one record of one node. The record changes the sums of that node only, by at most the
 sensitivity in the L1 norm. Rounds compose sequentially; the shares of epsilon in `SumsPlan` add up to 1. The proofs
-stand in `fedlearn.private_trees.sums`.
+stand beside the models, in `fedlearn.private_trees.sums` and `fedlearn.statistics`.
 
 *What a node may send* (`SumsModel.reach`). A sum has no weights, so a false report does harm in proportion to its size.
 The counts of n records are bounded: a record adds at most ``most_of_one`` to one number, and at most ``unit`` to all
@@ -46,9 +46,8 @@ from fedlearn.core.state import Array, ArraySpec, Layout, State, UpdateKind, lay
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.models.base import Evaluation
 from fedlearn.privacy.honest_count import honest_shares
+from fedlearn.privacy.released import Released
 from fedlearn.privacy.tails import largest_noise, largest_norm
-from fedlearn.private_trees.sums.cyclic import Released
-from fedlearn.private_trees.sums.views import Views
 from fedlearn.secure.whole import WholeNumbers
 
 LARGEST = 2**42  # largest number of a report: four million records in one cell, in units of 2^-20
@@ -122,12 +121,6 @@ class SumsModel(ABC):
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
-        self.views = Views.declare(
-            len(schema.features),
-            bounds=dict(enumerate(schema.bounds.values())),
-            categories={len(schema.bounds) + i: len(words) for i, words in enumerate(schema.categories.values())},
-            one_each=True,
-        )
         self.plan = SumsPlan.from_settings(RunConfig(), first=self.first_share)
 
     def planned(self, config: RunConfig) -> Self:
@@ -176,11 +169,11 @@ class SumsModel(ABC):
 
     def check_state(self, state: State) -> None:
         """Raise `Refused` for a state that no honest server sends."""
-        _check_layout(layout_of(state), self._layout_after(np.size(state.get("reports", ()))))
+        check_layout(layout_of(state), self._layout_after(np.size(state.get("reports", ()))))
         counts = state["reports"]
         if len(counts) and not (self.plan.shares <= counts.min() and counts.max() <= MOST_REPORTS):
             raise Refused("wrong-count", f"from {counts.min()} to {counts.max()} reports in a round")
-        _check_size(state["sums"], LARGEST * MOST_REPORTS)
+        check_size(state["sums"], LARGEST * MOST_REPORTS)
 
     def reach(self, round_number: int, *, max_examples: int) -> tuple[int, int]:
         """Return bounds on the largest number of a report and on its L1 norm, for a node with `max_examples` examples.
@@ -196,11 +189,11 @@ class SumsModel(ABC):
         """Raise `Refused` for a report that no honest node sends."""
         number = before["reports"].size + 1
         wanted = {"sums": ArraySpec((self.length(number),), "int64"), "reports": ArraySpec((1,), "int64")}
-        _check_layout(layout_of(arrays), wanted)
+        check_layout(layout_of(arrays), wanted)
         if arrays["reports"][0] != 1:
             raise Refused("wrong-count", f"one report counts as {arrays['reports'][0]}")
         one, norm = self.reach(number, max_examples=max_examples)
-        _check_size(arrays["sums"], one)
+        check_size(arrays["sums"], one)
         if (found := int(np.abs(arrays["sums"]).sum())) > norm:
             raise Refused("norm-too-large", f"L1 norm {found}, {max_examples} examples and noise come to {norm}")
 
@@ -225,7 +218,8 @@ class SumsModel(ABC):
         return self.unit(round_number) / (self.plan.share(round_number) * self.plan.epsilon)
 
 
-def _check_layout(found: Layout, wanted: Layout) -> None:
+def check_layout(found: Layout, wanted: Layout) -> None:
+    """Raise `Refused` where names, dtypes or shapes are not those that are wanted."""
     if found.keys() != wanted.keys():
         raise Refused("wrong-names", f"came {sorted(found)}, expected {sorted(wanted)}")
     for name, spec in wanted.items():
@@ -235,6 +229,7 @@ def _check_layout(found: Layout, wanted: Layout) -> None:
             raise Refused("wrong-shape", f"{name} has shape {found[name].shape}, expected {spec.shape}")
 
 
-def _check_size(sums: Array, largest: int) -> None:
+def check_size(sums: Array, largest: int) -> None:
+    """Raise `Refused` where a sum is larger in size than it can be."""
     if len(sums) and max(-int(sums.min()), int(sums.max())) > largest:
         raise Refused("too-large", f"a sum is beyond {largest}")

@@ -1,4 +1,4 @@
-"""Statistics of all nodes, as models of sums in one round; see `fedlearn.private_trees.sums.statistics`.
+"""Statistics of all nodes, as models of sums in one round; see `fedlearn.statistics.histograms`.
 
 ``dp-statistics`` is private: noise is in the sums, and nodes pay for it. ``statistics`` has no noise, and is for secure
 sums alone: a real node adds its own only among listed peers, and into no sum that with those before would tell what a
@@ -20,10 +20,10 @@ from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import State
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
+from fedlearn.models.sums import IntArray, SumsModel
+from fedlearn.models.tables import table_of
 from fedlearn.plugins.options import options_for
-from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel
-from fedlearn.private_trees.federated.models.tables import table_of
-from fedlearn.private_trees.sums.statistics import UNIT, Columns, Statistics
+from fedlearn.statistics.histograms import UNIT, Columns, Statistics
 
 
 class PrivateStatistics(SumsModel):

@@ -1,0 +1,11 @@
+"""Import what workers need to add up statistics, before they are forked; no torch, no numba."""
+
+from fedlearn.engine.processes import importing
+
+with importing():
+    import fedlearn.statistics.counted
+    import fedlearn.statistics.cox
+    import fedlearn.statistics.describe
+    import fedlearn.statistics.glm
+    import fedlearn.statistics.private
+    import fedlearn.statistics.survival  # noqa: F401

@@ -1,0 +1,31 @@
+"""The rows of statistics and regression in the table of models; reading them imports nothing that computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from fedlearn.config import RunConfig
+from fedlearn.models.spec import ModelSpec
+
+FAMILY = "fedlearn.statistics"
+MOST_ROUNDS = 40  # of Newton's method; a fit ends as soon as it has converged, mostly after 4 to 8
+
+_of_table = partial(ModelSpec, strategy="sums", trains_in_steps=False, imports=(f"{FAMILY}.preload",), sums=True)
+_exact = partial(_of_table, all_rows=True)
+
+DP_STATISTICS = _of_table(f"{FAMILY}.counted:dp_statistics", "adult", rounds="once", is_private=True)
+STATISTICS = replace(DP_STATISTICS, build=f"{FAMILY}.counted:exact_statistics", is_private=False)
+DESCRIBE = _exact(f"{FAMILY}.describe:describe", "adult", rounds="once")
+GLM = _exact(f"{FAMILY}.glm:glm", "adult", rounds=f"{FAMILY}.rows:newton_rounds")
+KAPLAN_MEIER = _exact(f"{FAMILY}.survival:kaplan_meier", "diabetes", rounds="once")
+DP_DESCRIBE = replace(DESCRIBE, build=f"{FAMILY}.private:dp_describe", is_private=True)
+DP_KAPLAN_MEIER = replace(KAPLAN_MEIER, build=f"{FAMILY}.private:dp_kaplan_meier", is_private=True)
+COX = _exact(f"{FAMILY}.cox:cox", "diabetes", rounds=f"{FAMILY}.rows:newton_rounds")
+
+
+def newton_rounds(flat: Mapping[str, Any], defaults: RunConfig) -> int:
+    """Return the most rounds of Newton's method, whatever the settings."""
+    return MOST_ROUNDS

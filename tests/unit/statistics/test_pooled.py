@@ -1,0 +1,189 @@
+"""Answers of uneven nodes beside those that other libraries give for all rows in one table."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from fedlearn.statistics import fit
+from tests.oracles.studies import BOUNDS, leukemia, leukemia_table, patients, table
+
+COLUMNS = ["age", "dose", "sex", "ward"]
+FRAME = patients(700, seed=4)
+EXACT = {"rel": 1e-8}
+
+
+def at_sites(frame, target, columns, count):
+    """Return tables of uneven sites: one is empty, one has one class or no event, the others differ in size."""
+    alike = frame.sick == "no" if target != "weeks" else frame.died == "no"
+    few = frame.index[alike][:20]
+    cuts = np.sort(np.random.default_rng(count).integers(0, len(frame) - 20, count - 3))
+    parts = np.split(frame.drop(few).to_numpy(dtype=object), cuts)
+    frames = [pd.DataFrame(part, columns=frame.columns).infer_objects() for part in parts]
+    return [table(each, target, columns) for each in (frame.loc[few], frame.iloc[:0], *frames)]
+
+
+def matrix(frame, columns=COLUMNS):
+    """Return the columns as numbers, with the first category of each as reference."""
+    dummies = pd.get_dummies(frame[columns], drop_first=True, dtype=float)
+    return dummies.rename(columns=lambda name: name.replace("_", ": "))
+
+
+@pytest.mark.parametrize("count", [3, 8, pytest.param(40, marks=pytest.mark.long)])
+def test_glm_of_uneven_sites_is_that_of_statsmodels(count):
+    sm = pytest.importorskip("statsmodels.api")
+    x = sm.add_constant(matrix(FRAME))
+    families = {
+        "logit": (FRAME.sick == "yes", "sick", sm.families.Binomial()),
+        "poisson": (FRAME.visits, "visits", sm.families.Poisson()),
+        "normal": (FRAME.score, "score", sm.families.Gaussian()),
+    }
+    for family, (y, target, theirs) in families.items():
+        offset = {"offset": FRAME.years} if family == "poisson" else {}
+        expected = sm.GLM(y.astype(float), x, family=theirs, **offset).fit(tol=1e-14)
+        more = ["years"] if offset else []
+        found = fit(
+            "glm", at_sites(FRAME, target, [*COLUMNS, *more], count), family=family, **dict.fromkeys(offset, "years")
+        )
+        coefficients = found.table("coefficients")
+        assert coefficients.index.tolist()[1:] == x.columns.tolist()[1:]
+        for name, values in (("coef", expected.params), ("std err", expected.bse), ("p", expected.pvalues)):
+            assert coefficients[name].tolist() == pytest.approx(values.tolist(), rel=1e-7 if name == "p" else 1e-8)
+        assert coefficients[["2.5%", "97.5%"]].to_numpy() == pytest.approx(expected.conf_int().to_numpy(), **EXACT)
+        own = sm.OLS(y, x).fit() if family == "normal" else expected
+        assert found.facts["log-likelihood"] == pytest.approx(own.llf, **EXACT)
+        assert found.facts["AIC"] == pytest.approx(own.aic, **EXACT)
+        if not offset and family != "normal":
+            assert found.facts["log-likelihood (null)"] == pytest.approx(expected.llnull, **EXACT)
+
+
+def test_errors_that_are_clustered_by_site_are_those_of_statsmodels():
+    sm = pytest.importorskip("statsmodels.api")
+    site = np.arange(len(FRAME)) % 7
+    tables = [table(FRAME[site == place], "sick", COLUMNS) for place in range(7)]
+    found = fit("glm", tables, clustered=True).table("coefficients")
+    model = sm.GLM((FRAME.sick == "yes").astype(float), sm.add_constant(matrix(FRAME)), family=sm.families.Binomial())
+    expected = model.fit(tol=1e-14, cov_type="cluster", cov_kwds={"groups": site})
+    assert found["std err"].tolist() == pytest.approx(expected.bse.tolist(), rel=1e-7)
+
+
+def test_a_weight_is_how_often_a_record_counts():
+    sm = pytest.importorskip("statsmodels.api")
+    frame = FRAME.assign(visits=1.0 + np.arange(len(FRAME)) % 3)
+    found = fit("glm", table(frame, "sick", [*COLUMNS, "visits"]), weights="visits")
+    again = fit("glm", table(frame.loc[frame.index.repeat(frame.visits.astype(int))], "sick", COLUMNS))
+    model = sm.GLM(
+        (frame.sick == "yes") * 1.0,
+        sm.add_constant(matrix(frame)),
+        freq_weights=frame.visits,
+        family=sm.families.Binomial(),
+    )
+    for expected in (again.table("coefficients")["coef"], model.fit(tol=1e-14).params):
+        assert found.table("coefficients")["coef"].tolist() == pytest.approx(expected.tolist(), **EXACT)
+
+
+def test_a_penalty_is_that_of_scikit_learn():
+    y, x = FRAME.sick == "yes", matrix(FRAME)
+    found = fit("glm", table(FRAME, "sick", COLUMNS), l2=2.0).table("coefficients")["coef"]
+    expected = LogisticRegression(C=0.5, tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(x, y)
+    assert found.tolist() == pytest.approx([*expected.intercept_, *expected.coef_[0]], rel=1e-6)
+    found = fit("glm", table(FRAME, "score", COLUMNS), family="normal", l2=3.0).table("coefficients")["coef"]
+    expected = Ridge(alpha=3.0).fit(x, FRAME.score)
+    assert found.tolist() == pytest.approx([expected.intercept_, *expected.coef_], **EXACT)
+
+
+@pytest.mark.parametrize("count", [3, 8, pytest.param(40, marks=pytest.mark.long)])
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_cox_of_uneven_sites_is_that_of_statsmodels(count, ties):
+    sm = pytest.importorskip("statsmodels.api")
+    found = fit("cox", at_sites(FRAME, "weeks", [*COLUMNS, "died"], count), event="died", ties=ties)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = sm.PHReg(FRAME.weeks, matrix(FRAME), status=FRAME.died == "yes", ties=ties).fit(disp=0)
+    coefficients = found.table("coefficients")
+    assert coefficients["coef"].tolist() == pytest.approx(expected.params.tolist(), **EXACT)
+    assert coefficients["std err"].tolist() == pytest.approx(expected.bse.tolist(), **EXACT)
+    assert found.facts["log-likelihood"] == pytest.approx(expected.llf, **EXACT)
+
+
+def test_cox_with_strata_is_that_of_lifelines():
+    lifelines = pytest.importorskip("lifelines")
+    found = fit("cox", at_sites(FRAME, "weeks", [*COLUMNS, "died"], 8), event="died", strata="ward")
+    columns = ["age", "dose", "sex"]
+    frame = matrix(FRAME, columns).assign(weeks=FRAME.weeks, died=FRAME.died == "yes", ward=FRAME.ward)
+    fitter = lifelines.CoxPHFitter().fit(frame, "weeks", "died", strata=["ward"], fit_options={"precision": 1e-12})
+    coefficients = found.table("coefficients")
+    assert coefficients["coef"].tolist() == pytest.approx(fitter.params_.tolist(), rel=1e-6)
+    assert coefficients["std err"].tolist() == pytest.approx(fitter.standard_errors_.tolist(), rel=1e-6)
+    assert found.facts["log-likelihood"] == pytest.approx(fitter.log_likelihood_, **EXACT)
+
+
+@pytest.mark.parametrize("count", [3, 8, pytest.param(40, marks=pytest.mark.long)])
+def test_curves_of_uneven_sites_are_those_of_lifelines(count):
+    lifelines = pytest.importorskip("lifelines")
+    found = fit(
+        "kaplan-meier", at_sites(FRAME, "weeks", [*COLUMNS, "died"], count), event="died", by="ward", restricted=30
+    )
+    life, survival = found.table("life"), found.table("survival")
+    for curve in found.curves:
+        frame = FRAME[FRAME.ward == curve.name]
+        fitter = lifelines.KaplanMeierFitter().fit(frame.weeks, frame.died == "yes")
+        own = life.loc[curve.name].set_index("weeks")
+        expected = fitter.survival_function_at_times(own.index)
+        assert own["survival"].tolist() == pytest.approx(expected.tolist(), **EXACT)
+        band = fitter.confidence_interval_.loc[own.index].to_numpy()
+        assert own[["2.5%", "97.5%"]].to_numpy()[:-1] == pytest.approx(band[:-1], **EXACT)
+        assert own["at risk"].tolist() == fitter.event_table.loc[own.index, "at_risk"].tolist()
+        half = fitter.survival_function_["KM_estimate"] <= 0.5 + 1e-9  # it rounds, and may pass over a half
+        assert survival.loc[curve.name, "median"] == half.idxmax()
+        mean = lifelines.utils.restricted_mean_survival_time(fitter, t=30)
+        assert survival.loc[curve.name, "mean to 30"] == pytest.approx(mean, **EXACT)
+    expected = lifelines.statistics.multivariate_logrank_test(FRAME.weeks, FRAME.ward, FRAME.died == "yes")
+    row = found.table("log_rank").loc["log-rank test"]
+    assert (row["chi2"], row["p"]) == pytest.approx((expected.test_statistic, expected.p_value), rel=1e-7)
+
+
+def test_times_between_points_of_the_grid_are_rounded_up():
+    frame = leukemia()
+    later = frame.assign(weeks=np.ceil(frame.weeks / 4) * 4)
+    for model in ("cox", "kaplan-meier"):
+        merged = fit(model, leukemia_table(frame), event="relapse", step=4.0)
+        expected = fit(model, leukemia_table(later), event="relapse", step=4.0)
+        assert merged.tables[0].rows == expected.tables[0].rows
+
+
+def test_a_description_is_that_of_pandas_and_scipy():
+    frame = patients(500, seed=3, missing=0.06)
+    frame["age"] = frame.age.clip(*BOUNDS["age"])
+    columns = [*COLUMNS, "sick"]
+    tables = [table(part, "score", columns) for part in (frame[:77], frame[77:80], frame[80:])]
+    found = fit("describe", tables, by="sick", bins=1000)
+    numbers = found.table("numbers")
+    for name in ("age", "dose", "score"):
+        for label in ("all", "no", "yes"):
+            values = frame[name] if label == "all" else frame[name][frame.sick == label]
+            own = numbers.loc[name].set_index("group").loc[label]
+            assert (own["n"], own["missing"]) == (values.count(), values.isna().sum())
+            assert (own["mean"], own["SD"]) == pytest.approx((values.mean(), values.std()), **EXACT)
+            low, high = BOUNDS[name]
+            assert own[["Q1", "median", "Q3"]].tolist() == pytest.approx(
+                np.quantile(values.dropna(), [0.25, 0.5, 0.75], method="inverted_cdf").tolist(),
+                abs=(high - low) / 1000,
+            )
+    tests = found.table("tests")
+    for name in ("age", "dose", "score"):
+        groups = [frame[name][frame.sick == label].dropna() for label in ("no", "yes")]
+        t = stats.ttest_ind(*groups, equal_var=False)
+        assert tests.loc[name, ["statistic", "df", "p"]].tolist() == pytest.approx([*t[:1], t.df, t.pvalue], rel=1e-7)
+    chi2 = stats.chi2_contingency(pd.crosstab(frame.sick, frame.ward), correction=False)
+    assert tests.loc["ward", ["statistic", "df", "p"]].tolist() == pytest.approx([*chi2[:1], chi2[2], chi2[1]], **EXACT)
+    matrix = found.table("correlation").to_numpy(float)
+    assert matrix == pytest.approx(frame[["age", "dose", "score"]].dropna().corr().to_numpy(), **EXACT)
+    by_ward = fit("describe", tables, by="ward").table("tests").loc["score"]
+    f = stats.f_oneway(*(frame.score[frame.ward == word] for word in "abc"))
+    assert by_ward[["statistic", "p"]].tolist() == pytest.approx([*f], rel=1e-7)
