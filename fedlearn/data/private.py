@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import joined
+from fedlearn.data.base import Examples, joined
 from fedlearn.data.dataset import TEST_ROWS, WINDOWS, Dataset
 from fedlearn.data.drawing import drawn, each_by_itself, records_are_private, share_held_out
 from fedlearn.data.loading import DATASETS, load_dataset
