@@ -178,7 +178,7 @@ MENDS = (
     ),
     Mend(
         "B5", "fedlearn/models/sums.py",
-        '_check_size(arrays["sums"], one)', '_check_size(arrays["sums"], LARGEST)',
+        'check_size(arrays["sums"], one)', 'check_size(arrays["sums"], LARGEST)',
         f"{SUMS}::test_B5_a_liar_is_refused_and_the_sums_are_those_of_the_others",
     ),
     Mend(
