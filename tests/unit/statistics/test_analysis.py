@@ -129,6 +129,14 @@ def test_what_followed_from_other_sums_is_not_remembered():
             np.testing.assert_array_equal(model._climb(state).at, fresh._climb(state).at)
 
 
+def test_records_left_out_and_values_beyond_their_bounds_are_counted():
+    frame = patients(100).assign(age=lambda rows: rows.age.where(rows.index > 4, 200.0))
+    frame.loc[10:12, "dose"] = None
+    notes = fit("glm", table(frame, "sick", ["age", "dose"])).notes
+    assert "3 of 100 records are left out, as they lack dose (3)" in notes
+    assert "values outside the declared bounds were moved to the nearer bound: age (5)" in notes
+
+
 # --- ends with one line -----------------------------------------------------------------------------------------------
 
 
