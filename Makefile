@@ -37,6 +37,7 @@ docs: .venv/installed-dev
 	@echo docs/_build/index.html
 
 # torch and torchvision come from the registry in one go with the rest: installed apart they may not fit each other.
+.venv/installed: EXTRAS = [all]
 .venv/installed-dev: EXTRAS = [dev,docs]
 .venv/installed .venv/installed-dev: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -1,8 +1,8 @@
 """fedlearn: federated learning in rounds of selection, configuration and reporting, on Flower.
 
-`run` makes a run, `load` opens one, `runs` lists them, `compare` tells two apart, `session` keeps the workers from run
-to run; `partitions` shows which client has which examples, `by_hand` makes rounds step by step. What is imported for
-them is imported when they are first used.
+`run` makes a run, `sweep` many, `load` opens one, `runs` lists them, `compare` tells two apart, `session` keeps the
+workers from run to run; `partitions` shows which client has which examples, `by_hand` makes rounds step by step. What
+is imported for them is imported when they are first used.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from fedlearn.plugins.extras import EXTRAS
 from fedlearn.plugins.moved import MOVED_MODULES
 from fedlearn.plugins.own_packages import BELOW_FEDLEARN
 
 if TYPE_CHECKING:
-    from fedlearn.api import Run, by_hand, compare, load, partitions, run, session
+    from fedlearn.api import Run, by_hand, compare, load, partitions, run, session, sweep
 
 __version__ = "0.1.0"
-__all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session"]
+__all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session", "sweep"]
 
 sys.meta_path[:0] = [MOVED_MODULES, BELOW_FEDLEARN]
+sys.meta_path.append(EXTRAS)
 
 
 def __getattr__(name: str) -> Any:

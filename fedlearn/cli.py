@@ -38,8 +38,9 @@ from fedlearn.commands.stop import stop
 from fedlearn.commands.submit import submit
 from fedlearn.commands.sweep import EXAMPLES as SWEEPS
 from fedlearn.commands.sweep import sweep
+from fedlearn.commands.usage import in_our_words
 from fedlearn.commands.verify import verify
-from fedlearn.core.errors import FedlearnError, RunFailed, printable, said
+from fedlearn.core.errors import FedlearnError, RunFailed, as_given, printable, said
 from fedlearn.core.stopping import interrupted_code
 from fedlearn.engine.processes import say_warnings
 
@@ -123,13 +124,12 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     except Interrupted as error:
         _end(str(error), error.exit_code, given, error.folder)
     except FedlearnError as error:
-        _end(f"error: {_in_one_line(str(error))}", error.exit_code, given, error.folder)
+        line = as_given(_in_one_line(str(error)), " ".join(given))
+        _end(f"error: {line}", error.exit_code, given, error.folder)
     except (KeyboardInterrupt, click.Abort):
         _end("interrupted", interrupted_code(), given)
     except click.ClickException as error:
-        about = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else program
-        hint = f"; {about} --help lists what there is" if isinstance(error, click.UsageError) else ""
-        _end(f"error: {_in_one_line(error.format_message()).rstrip('.')}{hint}", error.exit_code, given)
+        _end(f"error: {_in_one_line(in_our_words(error, given, program))}", error.exit_code, given)
     except OSError as error:
         where = f"{said(error.filename)}: " if error.filename is not None else ""
         _end(f"error: {where}{error.strerror or type(error).__name__}", RunFailed.exit_code, given)

@@ -131,6 +131,7 @@ def _begun_or_resumed(
     )  # fmt: skip
     if store.exists:
         folder.check_settings(config)
+        folder.check_table(traits.spec)
         store.load()
         if since := changes_since(store.arithmetic):
             refuse([name for name in exchange.ask(CHANGES_CONCERNING, tuple) if name in since], folder.path)

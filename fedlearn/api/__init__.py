@@ -5,6 +5,7 @@ from fedlearn.api.result import Run, load
 from fedlearn.api.rounds import by_hand
 from fedlearn.api.running import run
 from fedlearn.api.shown import partitions
+from fedlearn.api.sweeping import sweep
 from fedlearn.engine.session import session
 
-__all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session"]
+__all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session", "sweep"]

@@ -27,6 +27,8 @@ KEYWORDS = {
 }
 """Keyword -> setting: the flags of ``fedlearn simulate``, and settings for which Python users give objects."""
 PLAIN = (bool, int, float, str)
+OF_FRAMES = ("target", "targets", "bounds", "categories", "target_bounds", "classes", "groups")
+"""Keywords of `fedlearn.data.from_frame`."""
 
 
 def flat_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,6 +135,9 @@ def _taken_apart(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unknown(keyword: str) -> str:
     """Return a hint for a keyword that does not exist."""
+    if keyword in OF_FRAMES:
+        how = f"data=from_frame(frame, {keyword}=..., ...) of fedlearn.data; of nodes a dict of these"
+        return f"it says what a frame holds: {how}"
     dotted = [name for name in setting_names() if name.rpartition(".")[2] == keyword]
     if dotted:
         return f'write settings={{"{dotted[0]}": ...}}'

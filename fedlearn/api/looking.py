@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from rich.console import Console
 
+from fedlearn.api.spelled import as_called
+
 if TYPE_CHECKING:
     from fedlearn.api.result import Run
     from fedlearn.report.stored import StoredRun
@@ -42,7 +44,8 @@ def runs(*folders: str | Path) -> pd.DataFrame:
     from fedlearn.report.folders import run_folders
     from fedlearn.report.stored import read_run
 
-    found = run_folders([Path(folder) for folder in folders or (RUNS,)])
+    with as_called({}):
+        found = run_folders([Path(folder) for folder in folders or (RUNS,)])
     rows = [_row(read_run(name, folder)) for name, folder in found.items()]
     return pd.DataFrame(rows, index=pd.Index(list(found), name="name"))
 
@@ -127,5 +130,6 @@ def compare(a: Run | str | Path, b: Run | str | Path) -> Comparison:
     from fedlearn.report.comparing import stored_runs
 
     first, second = (Path(each if isinstance(each, str | Path) else each.folder).resolve() for each in (a, b))
-    stored_runs(first, second)
+    with as_called({}):
+        stored_runs(first, second)
     return Comparison(first, second)

@@ -1,15 +1,16 @@
-"""Draw a run for a notebook: the drawings of the terminal, as HTML without script."""
+"""Show a run in a notebook: its results as a table, its curve, and drawings of the terminal, as HTML without script."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 
-from fedlearn.commands.shared import result_table
+from fedlearn.commands.shared import result_rows
 from fedlearn.core.errors import UsageError
 from fedlearn.core.spread import ON_NODES
 from fedlearn.report.charts.kinds import Chart
@@ -21,6 +22,7 @@ from fedlearn.report.stored import StoredRun, read_run
 
 BY_ROUND = "_by_round"  # the end of a chart's key
 WIDTH = 110  # characters of a drawing in a cell
+LEFT = 'style="text-align:left"'
 CODE = "<pre style=\"font-family:Menlo,'DejaVu Sans Mono',consolas,monospace;line-height:1.25;margin:0\">{code}</pre>"
 CURVE = """<style>
 .fedlearn-curve{max-width:420px;font:13px system-ui,sans-serif}.fedlearn-curve .grid{stroke:#8884;fill:none}
@@ -42,7 +44,15 @@ def run_as_html(folder: Path) -> str:
     run = read_run(folder.name, folder)
     if not run.summary:
         return f"<code>{escape(str(folder))}</code>: {escape(run.status)}, {len(run.rounds)} rounds stored"
-    return html_of(result_table(dict(run.summary), folder)) + _curve(run)
+    return _table(result_rows(dict(run.summary), folder)) + _curve(run)
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    """Return rows of markup as a table of HTML, which takes the looks of the notebook."""
+    cells = ((escape(Text.from_markup(each).plain).replace("\n", "<br>") for each in row) for row in rows)
+    return (
+        f"<table>{''.join(f'<tr><th {LEFT}>{name}</th><td {LEFT}>{value}</td></tr>' for name, value in cells)}</table>"
+    )
 
 
 def in_one_line(folder: Path) -> str:

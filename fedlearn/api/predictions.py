@@ -72,6 +72,7 @@ class Predicts:
         *,
         threshold: float | None = None,
         top: int | None = None,
+        client: int | None = None,
         node: int | None = None,
         best: bool = False,
         round_number: int | None = None,
@@ -91,8 +92,9 @@ class Predicts:
             Least probability of the second of two classes, or of a label that is present; unless given, 0.5.
         top : int, optional
             Return so many classes of each row, the likeliest first: shape (n, top).
-        node : int, optional
-            Predict with the model of one node of a simulation, with the layers that it keeps for itself.
+        client, node : int, optional
+            Predict with the personal model of this client of a simulation, from 0: with the layers that it keeps for
+            itself. Both names mean the same.
         best : bool, default=False
             Predict with the best model instead of the final one.
         round_number : int, optional
@@ -108,18 +110,24 @@ class Predicts:
         UsageError
             If a column is missing, or the rows are not what the model takes; in one line.
         """
-        predictor = self.predictor(node=node, best=best, round_number=round_number)
+        predictor = self.predictor(client=client, node=node, best=best, round_number=round_number)
         with guest():
             return predictor.predict(rows, threshold=threshold, top=top)
 
     def predict_proba(
-        self, rows: Any, *, node: int | None = None, best: bool = False, round_number: int | None = None
+        self,
+        rows: Any,
+        *,
+        client: int | None = None,
+        node: int | None = None,
+        best: bool = False,
+        round_number: int | None = None,
     ) -> NDArray[np.float64]:
         """Return the probability of each class, in the order of ``preparation.classes``, or of each label.
 
         Parameters
         ----------
-        rows, node, best, round_number
+        rows, client, node, best, round_number
             As in `predict`.
 
         Raises
@@ -127,41 +135,49 @@ class Predicts:
         UsageError
             As in `predict`; or if the run predicts numbers.
         """
-        predictor = self.predictor(node=node, best=best, round_number=round_number)
+        predictor = self.predictor(client=client, node=node, best=best, round_number=round_number)
         with guest():
             return predictor.predict_proba(rows)
 
-    def predictor(self, *, node: int | None = None, best: bool = False, round_number: int | None = None) -> Predictor:
+    def predictor(
+        self,
+        *,
+        client: int | None = None,
+        node: int | None = None,
+        best: bool = False,
+        round_number: int | None = None,
+    ) -> Predictor:
         """Return the model with its preparation, read once, for many calls of `predict` and `predict_proba`.
 
         Parameters
         ----------
-        node, best, round_number
+        client, node, best, round_number
             As in `predict`.
         """
         from fedlearn.predicting.stored import predictor_in
 
         with guest():
-            state = self._chosen(node=node, best=best, round_number=round_number)
+            state = self._chosen(client=client, node=node, best=best, round_number=round_number)
             return predictor_in(self.folder, self.settings, self.spec, state)
 
-    def to_sklearn(self, *, node: int | None = None, best: bool = False) -> FittedRun:
+    def to_sklearn(self, *, client: int | None = None, node: int | None = None, best: bool = False) -> FittedRun:
         """Return the model as a fitted estimator of scikit-learn, for its scores and inspections; it refuses `fit`.
 
         Parameters
         ----------
-        node, best
+        client, node, best
             As in `predict`.
         """
         from fedlearn.predicting.estimator import estimator_of
 
-        return estimator_of(self.predictor(node=node, best=best))
+        return estimator_of(self.predictor(client=client, node=node, best=best))
 
     def export(
         self,
         kind: str = "onnx",
         path: str | Path | None = None,
         *,
+        client: int | None = None,
         node: int | None = None,
         best: bool = False,
     ) -> Path:
@@ -177,7 +193,7 @@ class Predicts:
             ONNX needs ``pip install "fedlearn[onnx]"``; `torch.export.load` opens the other one.
         path : str or Path, optional
             The file; by default ``model.onnx`` or ``model.pt2`` in the run folder.
-        node, best
+        client, node, best
             As in `predict`.
 
         Raises
@@ -187,18 +203,21 @@ class Predicts:
         """
         from fedlearn.predicting.exporting import exported
 
-        predictor = self.predictor(node=node, best=best)
+        predictor = self.predictor(client=client, node=node, best=best)
         with guest():
             return exported(predictor, kind, Path(path) if path is not None else None, self.folder)
 
-    def _chosen(self, *, node: int | None, best: bool, round_number: int | None) -> State:
+    def _chosen(self, *, client: int | None, node: int | None, best: bool, round_number: int | None) -> State:
         from fedlearn.predicting.stored import chosen_state
 
+        if None not in (client, node) and client != node:
+            raise UsageError(f"client = {client} and node = {node}: they mean the same: give one of them")
+        node = node if client is None else client
         if round_number is None:
             with guest():
                 return chosen_state(self.folder, self.settings, self.spec, node=node, best=best)
         if best or node is not None:
-            raise UsageError("node, best and round_number: give one of them: a node keeps its latest layers alone")
+            raise UsageError("client, best and round_number: give one of them: a client keeps only its latest layers")
         return self.state_of(round_number)
 
     def _made(self) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
@@ -17,6 +18,8 @@ from fedlearn.plugins import objects
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.names import BEST, KEPT, MODEL, MODELS, kept_name
 from fedlearn.runs.stop_requests import ask_to_stop
+
+log = logging.getLogger("fedlearn")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,8 +128,7 @@ class Run(Predicts):
         (`fedlearn.private_trees.federated.models.fitted`). Of any other model that is no torch module, a
         `fedlearn.models.Model` is returned; its arrays are in `state`.
         """
-        node = node if client is None else client
-        return self._with(self._chosen(node=node, best=False, round_number=round_number))
+        return self._with(self._chosen(client=client, node=node, best=False, round_number=round_number))
 
     def best_model(self) -> nn.Module | Model | FittedForest:
         """Return the model of the best evaluated round, as `model` does."""
@@ -160,7 +162,10 @@ class Run(Predicts):
         """
         from fedlearn.report.writing import write_report
 
-        page, _ = write_report([self.folder], Path(out) if out is not None else None, figures=figures, columns=columns)
+        place = Path(out) if out is not None else None
+        page, problems = write_report([self.folder], place, figures=figures, columns=columns)
+        for problem in problems:
+            log.warning("%s", problem)
         return page
 
     def plot(self, metric: str = "") -> Figure:
@@ -269,5 +274,5 @@ def load(folder: str | Path) -> Run:
     """
     path = Path(folder).resolve()
     if not RunFolder(path).has_settings:
-        raise UsageError(f"{folder}: there is no run, settings.toml is missing")
+        raise UsageError(f"{folder}: there is no run, settings.toml is missing: name a run folder")
     return Run(path)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from fedlearn.api.given import flat_settings
 from fedlearn.api.isolated_call import guest
+from fedlearn.api.keywords import Keywords
 from fedlearn.api.result import Run
+from fedlearn.api.spelled import as_called
 from fedlearn.commands.shared import resumable, run_settings
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError, UsageError
@@ -130,7 +132,7 @@ def by_hand(
     data: Any = None,
     model: Any = None,
     settings: Mapping[str, Any] | None = None,
-    **keywords: Any,
+    **keywords: Unpack[Keywords],
 ) -> ByHand:
     """Begin a run whose rounds are made step by step: ``select``, ``train``, ``aggregate``, ``evaluate``.
 
@@ -150,9 +152,9 @@ def by_hand(
     >>> updates = rounds.train(rounds.select())  # doctest: +SKIP
     >>> rounds.aggregate(updates), rounds.evaluate()  # doctest: +SKIP
     """
-    keywords = {"engine": ENGINE, **keywords}
-    with guest():
-        given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
+    called: dict[str, Any] = {"clients": clients, "data": data, "model": model, "engine": ENGINE, **keywords}
+    with as_called(called), guest():
+        given = flat_settings(called, settings or {})
         if (engine := given["engine.name"]) != ENGINE:
             raise SettingError("engine.name", engine, "rounds by hand run in this process: leave it out")
         return ByHand(run_settings(given, [], None))

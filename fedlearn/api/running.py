@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from fedlearn.api.given import flat_settings
 from fedlearn.api.isolated_call import guest
+from fedlearn.api.keywords import Keywords
 from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
+from fedlearn.api.spelled import as_called
 from fedlearn.commands.shared import Interrupted, run_settings
 from fedlearn.core.stopping import begin, signals_caught
 from fedlearn.engine.embedded.forkserver import begin_early
@@ -35,7 +37,7 @@ def run(
     dashboard: str | None = None,
     log: Any = (),
     accept_code: bool = False,
-    **keywords: Any,
+    **keywords: Unpack[Keywords],
 ) -> Run:
     """Run a federation on this machine, and return the run with its results.
 
@@ -92,11 +94,12 @@ def run(
     0.71
     """
     folder = resume.folder if isinstance(resume, Run) else Path(resume) if resume is not None else None
+    called: dict[str, Any] = {"clients": clients, "data": data, "model": model, **keywords}
     begin()
-    with guest(), signals_caught():
-        if resume is None and not {"engine", "engine.name"} & {*keywords, *(settings or {})}:
+    with as_called(called), guest(), signals_caught():
+        if resume is None and not {"engine", "engine.name"} & {*called, *(settings or {})}:
             begin_early()  # the usual engine's: its process imports while we do
-        given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
+        given = flat_settings(called, settings or {})
         config = run_settings(given, [], folder)
         if accept_code and folder is not None:
             accept(folder, config)
@@ -104,7 +107,9 @@ def run(
             from fedlearn.commands.unused_settings import say_unread
 
             say_unread(given, config)
-        with _python_says_how_to_go_on(Path(config.out)):
+        made = Path(config.out)
+        way = f"go on by fedlearn.run(resume={str(made)!r})"
+        with python_says_how_to_go_on(way, is_stored=(made / CHECKPOINT).exists):
             from fedlearn.commands.run_once import run_once
 
             run_once(
@@ -114,25 +119,23 @@ def run(
                 dashboard=dashboard,
                 show=shown if progress else None,
             )
-    return Run(Path(config.out))
+    return Run(made)
 
 
 @contextmanager
-def _python_says_how_to_go_on(folder: Path) -> Iterator[None]:
-    """Raise KeyboardInterrupt after Ctrl-C, with the call that goes on with the run; a stop that was wanted is none.
+def python_says_how_to_go_on(way: str, *, is_stored: Callable[[], bool]) -> Iterator[None]:
+    """Raise KeyboardInterrupt after Ctrl-C, with the call that goes on; a stop that was wanted is none.
 
     SIGTERM and SIGHUP still end the process, in order.
     """
     try:
         yield
     except Interrupted as error:
-        is_stored = (folder / CHECKPOINT).exists()
-        way = f"go on by fedlearn.run(resume={str(folder)!r})"
         if error.is_wanted:
             log.warning("%s: %s", str(error).partition(";")[0], way)
         elif error.exit_code != CTRL_C:
-            print(f"{str(error).partition(';')[0]}; {way}" if is_stored else str(error), file=sys.stderr)
+            print(f"{str(error).partition(';')[0]}; {way}" if is_stored() else str(error), file=sys.stderr)
             raise SystemExit(error.exit_code) from None
         else:
-            said = f"what was committed is stored; {way}" if is_stored else "no round was stored yet"
+            said = f"what was committed is stored; {way}" if is_stored() else "no round was stored yet"
             raise KeyboardInterrupt(said) from None

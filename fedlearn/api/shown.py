@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from fedlearn.api.given import flat_settings
 from fedlearn.api.isolated_call import guest
+from fedlearn.api.keywords import Keywords
+from fedlearn.api.spelled import as_called
 from fedlearn.commands.shared import run_settings
 from fedlearn.plugins.own_packages import claimed
 
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def partitions(
-    clients: int | None = None, *, data: Any = None, settings: Mapping[str, Any] | None = None, **keywords: Any
+    clients: int | None = None,
+    *,
+    data: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    **keywords: Unpack[Keywords],
 ) -> Partitions:
     """Return which client would have which examples, without a run: table, label histogram, sizes, picture.
 
@@ -36,6 +42,7 @@ def partitions(
     """
     from fedlearn.report.partitions import partitions_of
 
-    with guest(), claimed(), TemporaryDirectory(prefix="fedlearn-") as nowhere:
-        given = flat_settings({"clients": clients, "data": data, **keywords}, settings or {})
+    called: dict[str, Any] = {"clients": clients, "data": data, **keywords}
+    with as_called(called), guest(), claimed(), TemporaryDirectory(prefix="fedlearn-") as nowhere:
+        given = flat_settings(called, settings or {})
         return partitions_of(run_settings({**given, "out": nowhere}, [], None))

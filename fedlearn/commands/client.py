@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedlearn.commands.shared import check_address
 from fedlearn.core.errors import UsageError
 
 SERVER, NODE, OWNER = "Where the server is", "This node", "What its owner allows (with --ledger)"
@@ -166,6 +167,8 @@ def client(
 
     if device and not DEVICE.fullmatch(device):
         raise UsageError(f"--device {device}: write cpu, cuda, cuda:1 and so on, mps or auto")
+    check_address("--superlink", superlink)
+    check_address("--health", health)
     check_attack(attack, attack_options, has_ledger=ledger is not None)
     allowed = {
         "largest_epsilon": largest_epsilon, "delta": delta, "epsilon_of_a_run": epsilon_of_a_run,

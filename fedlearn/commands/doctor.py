@@ -13,9 +13,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fedlearn.core.errors import RunFailed, printable
+from fedlearn.plugins.extras import EXTRA_OF
 
 OK, NOTE, FAULT = "ok", "note", "fault"
 PORTS = {8443: "nodes connect to it (fedlearn server)", 8000: "runs are submitted to it", 8765: "--dashboard"}
@@ -71,7 +73,9 @@ def findings() -> Iterator[Finding]:
 
 def _packages(versions: dict[str, str | None]) -> Iterator[Finding]:
     for name, version in versions.items():
-        if version is None and name != "fedlearn":
+        if version is None and (library := name.replace("-", "_")) in EXTRA_OF:
+            yield Finding(name, NOTE, "not installed", f'pip install "fedlearn[{EXTRA_OF[library]}]" installs it')
+        elif version is None and name != "fedlearn":
             yield Finding(name, FAULT, "not installed", "pip install fedlearn installs it")
         else:
             yield Finding(name, OK, version or "not installed: it runs from its folder")
@@ -97,7 +101,7 @@ def _compiled() -> Finding:
     if has_vectors():
         return Finding("convolutions", OK, "compiled, on vectors of this processor")
     return Finding("convolutions", NOTE, "those of torch: the built-in cnn takes twice the time",
-                   "a processor with AVX2 has the compiled ones")  # fmt: skip
+                   "numba, on a processor with AVX2, compiles ours")  # fmt: skip
 
 
 def _data() -> Iterator[Finding]:
@@ -151,5 +155,5 @@ def _table(found: list[Finding]) -> Table:
     for each in found:
         colour = {OK: "green", NOTE: "yellow", FAULT: "red"}[each.state]
         text = f"{each.found}; {each.do}" if each.do else each.found
-        table.add_row(f"[{colour}]{each.state}[/]", each.name, printable(text))
+        table.add_row(f"[{colour}]{each.state}[/]", each.name, escape(printable(text)))
     return table

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ import typer
 from fedlearn.commands.completing import assignments_like, names_like
 from fedlearn.config.marks import Flag, Panel
 from fedlearn.config.names import described, names_of
+from fedlearn.core.errors import as_typed, said
 
 ConfigFiles = Annotated[
     list[Path] | None,
@@ -49,7 +51,9 @@ def with_flags(
         @wraps(command)
         def flagged(**options: Any) -> None:
             values = {setting: options.pop(flag.parameter) for setting, flag in flags.items()}
-            command({setting: value for setting, value in values.items() if value is not None}, **options)
+            given = {setting: value for setting, value in values.items() if value is not None}
+            with as_typed({setting: f"{flags[setting].name} {quote(said(text))}" for setting, text in given.items()}):
+                command(dict(given), **options)
 
         signature = inspect.signature(command, eval_str=True)
         _, *own = signature.parameters.values()

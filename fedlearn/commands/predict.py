@@ -25,7 +25,10 @@ def predict(
         float | None, typer.Option(metavar="P", help="Least probability of the second of two classes, or of a label.")
     ] = None,
     top: Annotated[int | None, typer.Option(metavar="K", help="The K likeliest classes, with probabilities.")] = None,
-    node: Annotated[int | None, typer.Option(metavar="N", help="Predict with the model of this node.")] = None,
+    client: Annotated[
+        int | None,
+        typer.Option("--client", "--node", metavar="N", help="Predict with the personal model of this client, from 0."),
+    ] = None,
     best: Annotated[bool, typer.Option("--best", help="Predict with the best model, not the final one.")] = False,
     delimiter: Annotated[
         str | None, typer.Option(metavar="C", help="Between cells of CSV \\[default: as in the run's data].")
@@ -47,10 +50,10 @@ def predict(
 
     folder = RunFolder(run.resolve())
     if not folder.has_settings:
-        raise UsageError(f"{run}: there is no run, settings.toml is missing")
+        raise UsageError(f"{run}: there is no run, settings.toml is missing: name a run folder")
     config = config_from({**folder.read_settings(), "out": str(folder.path)}, source=str(folder.path))
     spec = folder.read_spec()
-    state = chosen_state(folder.path, config, spec, node=node, best=best)
+    state = chosen_state(folder.path, config, spec, node=client, best=best)
     predictor = predictor_in(folder.path, config, spec, state)
     given = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding}
     named = {name: value for name, value in given.items() if value is not None}

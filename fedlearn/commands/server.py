@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fedlearn.commands.shared import check_address
 from fedlearn.core.errors import UsageError
-
-ADDRESS = re.compile(r"[\w.:\[\]-]+:\d{1,5}")
 
 
 class Part(StrEnum):
@@ -54,8 +52,7 @@ def server(
 
     addresses = {"listen": listen, "superlink": superlink, "runtime": runtime, "health": health}
     for name, address in addresses.items():
-        if address and not ADDRESS.fullmatch(address):
-            raise UsageError(f"--{name} {address}: write HOST:PORT, as 0.0.0.0:8443")
+        check_address(f"--{name}", address)
     if part is Part.ALL and (runtime or health):
         raise UsageError("--runtime and --health are of one part: name it, as fedlearn server proxy")
     options = ServerOptions(keys=keys, state=state, **addresses)

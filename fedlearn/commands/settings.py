@@ -16,14 +16,10 @@ from fedlearn.commands.completing import assignments_like, settings_like
 from fedlearn.commands.flags import with_flags
 from fedlearn.config import RunConfig, flat_from_assignments, to_flower
 from fedlearn.config.layers import INCLUDE, Layer, merged, source_of
-from fedlearn.config.names import described, field_of, flags, hint_at, names_of, setting_names
+from fedlearn.config.names import described, field_of, flags, hint_at, names_of, setting_names, words_of
 from fedlearn.core.errors import UsageError, printable, said
+from fedlearn.plugins.ranges import KINDS
 
-BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
-KINDS: dict[Any, str] = {
-    bool: "true or false", bool | str: "true, false or module:name", int: "a whole number", float: "a number",
-    str: "text",
-}  # fmt: skip
 NARROWEST = 40  # columns
 
 
@@ -181,18 +177,12 @@ def allowed_of(name: str) -> str:
     """Return the type and the range of a setting, or its words.
 
     >>> allowed_of("training.lr"), allowed_of("compression.keep_ratio"), allowed_of("compression.send")
-    ('a number above 0', 'a number above 0 to 1', 'weights or update')
+    ('a number above 0', 'a number above 0 and at most 1', 'weights or update')
     """
     names = names_of(name)
     field = field_of(name)
     if name.endswith(("options", "steps", "mods")) or field.annotation not in KINDS:
         return " or ".join(names) if field.annotation not in KINDS else ""
-    bounds = [
-        f"{word} {bound:,}" if isinstance(bound, int) else f"{word} {bound:g}"
-        for attribute, word in BOUNDS.items()
-        for each in field.metadata
-        if (bound := getattr(each, attribute, None)) is not None
-    ]
     if names:
         return f"{', '.join(names)}; or module:name"
-    return " ".join([KINDS[field.annotation], *bounds])
+    return words_of(name)

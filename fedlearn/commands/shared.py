@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedlearn.config import RunConfig, config_from
-from fedlearn.config.layers import Layer, layer_of_environment, layers_of_file, merged, said_of_environment, source_of
+from fedlearn.config.layers import Layer, layer_of_environment, layers_of_file, merged, place_of, said_of_environment
 from fedlearn.core.errors import FedlearnError, RunFailed, UsageError, printable, said
 from fedlearn.core.stopping import Stopped, interrupted_code
 from fedlearn.plugins import objects
@@ -27,6 +28,7 @@ WRITTEN_BEFORE_THE_START = {
     "metrics.csv", "checkpoint", "model.safetensors", "tensorboard", "mlflow_run_id.txt", "wandb_run_id.txt", "wandb",
     "tracebacks.txt",
 }  # fmt: skip
+ADDRESS = re.compile(r"[\w.:\[\]-]+:(\d{1,5})")
 MOST_LINES = 20  # of statistics in the table at the end of a run
 
 
@@ -85,7 +87,7 @@ def run_settings(
     if "model.initial" in given:
         from_file = {name: value for name, value in from_file.items() if name != "model.initial_sha256"}
     layers = [*layers, Layer("", given)]
-    settings = settings_from(merged([Layer("", from_file), layers[-1]]), source=lambda name: source_of(name, layers))
+    settings = settings_from(merged([Layer("", from_file), layers[-1]]), source=lambda name: place_of(name, layers))
     check_protects(given, settings, in_file=from_file)
     check_path(Path(settings.out), "--out")
     folder = Path(settings.out) if settings.out else new_folder()
@@ -98,6 +100,13 @@ def run_settings(
 
         settings = with_scaling(settings)
     return settings.model_copy(update={"out": str(folder.resolve())})
+
+
+def check_address(flag: str, address: str) -> None:
+    """Raise UsageError for the address of a flag, if one is given, that is not HOST:PORT."""
+    found = ADDRESS.fullmatch(address)
+    if address and not (found and int(found[1]) < 1 << 16):
+        raise UsageError(f"{flag} {said(address)}: write HOST:PORT, such as 0.0.0.0:8443, with a port up to 65535")
 
 
 def all_layers(configs: Sequence[Path], environment: Mapping[str, str] = os.environ) -> list[Layer]:
@@ -179,55 +188,61 @@ class Interrupted(FedlearnError):
 
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
-    """Return the table at the end of a run: notices, scores, privacy spent, bytes sent, the run folder."""
+    """Return the table at the end of a run, for a terminal."""
+    table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
+    table.add_column(style="dim", max_width=8)  # so that a SHA-256 stands in one line of 80 letters
+    table.add_column(overflow="fold")
+    for row in result_rows(summary, folder):
+        table.add_row(*row)
+    return table
+
+
+def result_rows(summary: dict[str, Any], folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the table at the end of a run as markup: notices, scores, privacy, bytes, the run folder."""
     from fedlearn.core.metrics import KNOWN, declared
     from fedlearn.report.chosen import best_in_words, once_in_words
     from fedlearn.report.numbers import seconds, size, text_of
 
     summary = cleaned(summary)
-    table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
-    table.add_column(style="dim", max_width=8)  # so that a SHA-256 stands in one line of 80 letters
-    table.add_column(overflow="fold")
     for notice in (summary["dataset_notice"], summary.get("noise_notice"), *summary.get("notices", ())):
         if notice:
-            table.add_row("NOTE", f"[bold yellow]{escape(notice)}[/]")
+            yield "NOTE", f"[bold yellow]{escape(notice)}[/]"
     metrics = declared(summary.get("metrics")) or KNOWN
     for metric in metrics.results:
         if (value := summary.get(metric.name)) is None or (metrics.tested and metric in metrics.evaluated):
             continue
         if metric.is_privacy_loss:
             counted, unit = "; ".join(_counted_in(summary)), summary.get("unit", "record")
-            table.add_row("privacy spent", f"{metric.title} {value:g} per {unit} ({counted})")
+            yield "privacy spent", f"{metric.title} {value:g} per {unit} ({counted})"
         elif (best := summary.get(f"best_{metric.name}")) is not None:
             once = metric in metrics.tested
             known = once_in_words(metrics, summary) if once else f"({best_in_words(metric, best, summary)})"
-            table.add_row(escape(metric.axis_title), f"[bold green]{text_of(metric, value)}[/] {escape(known)}")
+            yield escape(metric.axis_title), f"[bold green]{text_of(metric, value)}[/] {escape(known)}"
         else:
-            table.add_row(escape(metric.axis_title), text_of(metric, value))
+            yield escape(metric.axis_title), text_of(metric, value)
     if lines := _statistics(folder):
-        table.add_row("records", escape("\n".join(lines)))
+        yield "records", escape("\n".join(lines))
     if asked := _gains_not_asked(summary):
-        table.add_row("who gains", asked)
-    table.add_row("data", escape(f"{summary['dataset']}, {summary['clients']} clients"))
+        yield "who gains", asked
+    yield "data", escape(f"{summary['dataset']}, {summary['clients']} clients")
     if summary.get("learning_rate"):
-        table.add_row("learning rate", escape(str(summary["learning_rate"])))
-    table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
+        yield "learning rate", escape(str(summary["learning_rate"]))
+    yield "rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s"
     if summary.get("stopped_early"):
-        table.add_row("stopped early", escape(str(summary["stopped_early"])))
+        yield "stopped early", escape(str(summary["stopped_early"]))
     is_sent = "baseline" not in summary and "bytes_up" in summary  # which is secret where the draw of nodes is
     if is_sent and summary["compression_ratio"] and round(summary["compression_ratio"], 2) != 1:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
-        table.add_row("upload", f"{size(summary['bytes_up'])} {ratio}")
+        yield "upload", f"{size(summary['bytes_up'])} {ratio}"
     elif is_sent and summary["bytes_up"]:
-        table.add_row("upload", size(summary["bytes_up"]))
+        yield "upload", size(summary["bytes_up"])
     if is_sent:
-        table.add_row("download", size(summary["bytes_down"]))
-        table.add_row("both ways", _both_ways(summary))
+        yield "download", size(summary["bytes_down"])
+        yield "both ways", _both_ways(summary)
     if (on_devices := summary.get("virtual_seconds")) is not None:
-        table.add_row("on devices", seconds(on_devices))
-    table.add_row("SHA-256", summary["model_sha256"])
-    table.add_row("results", escape(printable(str(_short(folder)))))
-    return table
+        yield "on devices", seconds(on_devices)
+    yield "SHA-256", summary["model_sha256"]
+    yield "results", escape(printable(str(_short(folder))))
 
 
 def _statistics(folder: Path) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedlearn.commands.shared import result_table, resumable, run_settings
+from fedlearn.commands.shared import check_address, result_table, resumable, run_settings
 from fedlearn.config import flat_from_assignments
 from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.runs.reading import check_path
@@ -47,6 +47,7 @@ def submit(
 
     if not (APP / "pyproject.toml").is_file():
         raise UsageError("fedlearn submit sends the app of a clone: install fedlearn by pip install -e FOLDER")
+    check_address("--superlink", superlink)
     named = resume or name
     check_path(runs / (named or ""), "--runs, --name, --resume")
     folder = ((runs / named) if named else new_folder(runs)).resolve()

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from hashlib import blake2b
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from fedlearn.commands.completing import assignments_like
 from fedlearn.commands.flags import with_flags
-from fedlearn.commands.shared import Interrupted, all_layers
+from fedlearn.commands.shared import Interrupted
 from fedlearn.config import flat_from_assignments
 from fedlearn.config.fields import as_duration, seconds_in
-from fedlearn.config.layers import merged
 from fedlearn.config.names import flags
 from fedlearn.core.errors import UsageError, printable, said
 from fedlearn.runs.reading import check_path
 
 if TYPE_CHECKING:
     from fedlearn.sweeps.plan import Plan, Run
-    from fedlearn.sweeps.results import Result
 
 EXAMPLES = """\
 Examples:
@@ -112,14 +104,15 @@ def sweep(
     The folder gets runs.csv, rounds.csv and points.csv (means and deviations over seeds), a page, and the run folders.
     Whatever had stopped it, the same command goes on with it; more seeds or values may be added.
     """
-    from fedlearn.sweeps.halving import run_halving
-    from fedlearn.sweeps.running import refuse_failures, run_sweep
+    from fedlearn.commands.sweep_once import folder_of, planned_sweep, sweep_once
+    from fedlearn.sweeps.plan import axes_in
 
     limit = as_duration(given.pop("stop.time_limit", ""))  # of all runs together
-    planned = _plan_of(
-        plan, config or [], given | flat_from_assignments(set_ or []), vary or [], _numbers(seeds), quick=quick
-    )
-    folder = out or Path("runs") / _name_of(plan, planned, quick=quick)
+    planned = planned_sweep(
+        plan, base=given | flat_from_assignments(set_ or []), axes=axes_in(vary or []), seeds=_numbers(seeds),
+        configs=config or [], quick=quick,
+    )  # fmt: skip
+    folder = out or folder_of(plan, planned, quick=quick)
     check_path(folder, "--out")
     if halving and (slurm or only):
         raise UsageError("--halving compares all points in one process: leave out --slurm and --only")
@@ -131,29 +124,9 @@ def sweep(
         if task is not None:
             _one_task(planned, folder, task, seconds)
             return
-        if halving:
-            results = run_halving(planned, folder, limit=seconds)
-        else:
-            results = run_sweep(planned, folder, wanted=wanted, limit=seconds)
+        sweep_once(planned, folder, wanted=wanted, limit=seconds, halving=halving)
     except KeyboardInterrupt as stop:
         raise Interrupted(stop, "; the same command goes on from here") from None
-    _show(planned, results, folder)
-    refuse_failures(results)
-
-
-def _show(planned: Plan, results: list[Result], folder: Path) -> None:
-    """Print the table and what is chosen, and write the page."""
-    from fedlearn.report.writing import write_report
-    from fedlearn.sweeps.choosing import write_choice
-    from fedlearn.sweeps.running import minutes_of
-
-    if not any(result.completed for result in results):
-        return
-    Console(highlight=False).print(_table(results))
-    for line in write_choice(planned, results, folder):
-        print(printable(line))
-    page, _ = write_report([folder])
-    print(printable(f"results in {folder}, page {page}; {minutes_of(results):.1f} minutes of running"))
 
 
 def _write_array(planned: Plan, folder: Path, wanted: Callable[[Run], bool]) -> None:
@@ -168,6 +141,7 @@ def _write_array(planned: Plan, folder: Path, wanted: Callable[[Run], bool]) -> 
 
 def _one_task(planned: Plan, folder: Path, task: int, limit: float) -> None:
     """Make one run; where no run is left, write tables and page, unless another task is at it."""
+    from fedlearn.commands.sweep_once import show
     from fedlearn.runs.folder import RunFolder
     from fedlearn.runs.stop_requests import is_running
     from fedlearn.sweeps.results import write_tables
@@ -178,29 +152,8 @@ def _one_task(planned: Plan, folder: Path, task: int, limit: float) -> None:
     if done.results and not is_running(folder):
         with RunFolder(folder).locked():
             write_tables(done.results, folder)
-            _show(planned, done.results, folder)
+            show(planned, done.results, folder)
     refuse_failures([done.result])
-
-
-def _plan_of(
-    file: Path | None, configs: Sequence[Path], given: dict[str, Any], vary: list[str], seeds: list[int], *, quick: bool
-) -> Plan:  # fmt: skip
-    from fedlearn.sweeps.plan import Plan
-
-    if file is None and quick:
-        raise UsageError("--quick takes the [quick] table of a plan: name the plan's file")
-    planned = Plan.from_file(file, quick=quick) if file is not None else Plan("", (1,), {}, {})
-    planned = planned.varied(vary)
-    varying = (*OF_ONE_RUN, *planned.varying)
-    layers = all_layers(configs)
-    base = {name: value for name, value in merged(layers).items() if name not in varying}
-    planned = replace(planned.with_other(base=base | given, seeds=seeds), validates=True)
-    if not planned.axes and len(planned.seeds) == 1:
-        raise UsageError(
-            "no setting varies: add --vary KEY=VALUE,VALUE or --seeds N,N, or name a plan; for one run use simulate"
-        )
-    list(planned.runs())  # an error names a run whose settings are wrong
-    return planned
 
 
 def _numbers(text: str | None) -> list[int]:
@@ -208,48 +161,3 @@ def _numbers(text: str | None) -> list[int]:
         return [int(each) for each in text.split(",")] if text is not None else []
     except ValueError:
         raise UsageError(f"--seeds {said(text)}: write whole numbers with commas between them, as 1,2,3") from None
-
-
-def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
-    """Return the name of the folder: that of the plan's file, else a hash of the flags without the seeds."""
-    if file is not None:
-        return file.stem + ("-quick" if quick else "")
-    asked = json.dumps([dict(plan.base), {axis: dict(labels) for axis, labels in plan.axes.items()}], default=str)
-    return f"sweep-{blake2b(asked.encode(), digest_size=4).hexdigest()}"
-
-
-def _table(results: list[Result]) -> Table:
-    """Return a table of one row a point: the metrics it is judged by and its upload, means over seeds."""
-    from fedlearn.core.metrics import KNOWN, declared
-    from fedlearn.report.choosing import BETTER_BY, choice_of
-    from fedlearn.report.numbers import number_spread, size
-    from fedlearn.report.points import counts_in
-    from fedlearn.sweeps.results import points_of
-
-    points = points_of(results)
-    choice = choice_of(points)
-    apart = choice.differences if choice is not None and any(choice.differences) else ()
-    summary = (points[0] if choice is None else points[choice.place]).runs[0].summary
-    metrics = declared(summary.get("metrics")) or KNOWN
-    shown = [metric for metric in metrics.results if isinstance(summary.get(metric.name), int | float)][:2]
-    table = Table(title="means over seeds", title_justify="left", title_style="bold")
-    for axis in points[0].labels:
-        table.add_column(escape(axis), overflow="fold")
-    for title in ("seeds", *(metric.axis_title for metric in shown), "upload"):
-        table.add_column(escape(title), justify="right")
-    if apart:
-        table.add_column(BETTER_BY)
-    for place, point in enumerate(points):
-        scores = []
-        for metric in shown:
-            if not isinstance(point.runs[0].summary.get(metric.name), int | float):
-                scores.append("-")
-                continue
-            words = f" ({counts_in(point.runs)})" if metric.is_privacy_loss else ""
-            scores.append(number_spread(*point.over_seeds(metric.name)) + words)
-        is_sent = all("baseline" not in run.summary and "bytes_up" in run.summary for run in point.runs)
-        upload = size(point.over_seeds("bytes_up").mean) if is_sent else "-"
-        difference = apart[place] if apart else None
-        cells = [escape(difference.text()) if difference else "-"] if apart else []
-        table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload, *cells)
-    return table

@@ -99,11 +99,11 @@ def _kind(word: str, text: str, table: Registry) -> tuple[Any, str]:
         try:
             return table.load(f"{name}:{attribute}"), argument
         except SettingError as error:
-            hint = did_you_mean(name, [*table, *SHORT])
-            raise SettingError(table.setting, text, f"stage {word!r}: {error.allowed}{hint}") from None
+            if not did_you_mean(name, [*table, *SHORT]):
+                raise SettingError(table.setting, text, f"stage {word!r}: {error.allowed}") from None
     choices = ", ".join([*table, *SHORT])
-    which = f"stage {word!r}: " if word != text else ""
-    hint = did_you_mean(word, [*table, *SHORT])
+    which = f"stage {name!r}: " if name != text else ""
+    hint = did_you_mean(name, [*table, *SHORT])
     raise SettingError(table.setting, text, f"{which}choose one of {choices}, or give module:Class{hint}")
 
 

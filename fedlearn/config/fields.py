@@ -20,6 +20,8 @@ NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 PART = re.compile(rf"({NUMBER.pattern})([dhms])", re.ASCII)
 DURATION = re.compile("".join(rf"(?:{NUMBER.pattern}{unit})?" for unit in UNITS), re.ASCII)
 
+NO_JSON = "it cannot be stored as JSON: give finite numbers, texts, true or false, and lists and tables of them"
+
 OR_TABLE, OR_LIST, OR_NUMBER = (
     WithJsonSchema({"type": ["string", kind]}) for kind in ("object", "array", "number")
 )  # what a file may hold in place of the text that is stored
@@ -72,14 +74,14 @@ def as_text(given: object, *, in_order: bool = False) -> str:
     if isinstance(given, str):
         try:
             table = json.loads(given or "{}")
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"it is no JSON object: {error}") from None
+        except (ValueError, RecursionError):
+            raise ValueError('it is no JSON object: write it as {"NAME": VALUE}') from None
     if not isinstance(table, Mapping):
         raise ValueError('it is no table of options: write it as {"NAME": VALUE}')
     try:
         return json.dumps(dict(table), sort_keys=not in_order, allow_nan=False) if table else ""
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"it cannot be stored as JSON: {error}") from None
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError(NO_JSON) from None
 
 
 def as_text_or_path(given: object) -> str:
@@ -103,8 +105,8 @@ def as_list(given: object) -> str:
     if isinstance(given, str):
         try:
             listed = json.loads(given) if given.lstrip().startswith("[") else given.split(",")
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"it is no JSON list: {error}") from None
+        except (ValueError, RecursionError):
+            raise ValueError('it is no JSON list: write it as ["NAME", "NAME"]') from None
     if not isinstance(listed, list):
         raise ValueError('it is no list: write it as ["module:name", {"module:Class": {"option": 1.0}}]')
     entries = [entry.strip() if isinstance(entry, str) else entry for entry in listed]
@@ -116,8 +118,8 @@ def as_list(given: object) -> str:
     entries = [entry for entry in entries if entry]
     try:
         return json.dumps(entries, allow_nan=False) if entries else ""
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"it cannot be stored as JSON: {error}") from None
+    except (TypeError, ValueError):
+        raise ValueError(NO_JSON) from None
 
 
 def as_number_text(given: object) -> str:

@@ -5,19 +5,19 @@ Each is a layer with the name of its source; a later layer wins. Merged, the lay
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedlearn.config.load import SINGLE_OPTION, flattened, settings_bytes, toml_value
 from fedlearn.config.names import hint_at, setting_names
+from fedlearn.config.syntax import parsed
 from fedlearn.core.errors import UsageError, said
 
 PREFIX = "FEDLEARN__"  # of environment variables: FEDLEARN__TRAINING__LR is training.lr
 INCLUDE = "include"  # a key of a file: a file or a list of files, relative to it; it wins over what it includes
 GIVEN = "given"
+ENVIRONMENT = "environment"
 
 
 class Layer(NamedTuple):
@@ -51,31 +51,17 @@ def layers_of_file(path: Path, *, within: tuple[Path, ...] = ()) -> list[Layer]:
 
 def _tree_of(path: Path) -> Mapping[str, Any]:
     data, shown = settings_bytes(path), said(path)
-    kind, parse = PARSERS.get(path.suffix.lower(), ("TOML", tomllib.loads))
     try:
-        tree = parse(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--config {shown}: not valid {kind}: {said(error)}") from None
+        tree = parsed(data, KINDS.get(path.suffix.lower(), "TOML"))
+    except ValueError as error:
+        raise UsageError(f"--config {shown}: {error}") from None
     if not isinstance(tree, dict):
         raise UsageError(f"--config {shown}: it holds no table of settings")
     return {str(name): value for name, value in tree.items()}
 
 
-def _from_yaml(text: str) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
-
-
-PARSERS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    ".json": ("JSON", json.loads),
-    ".yaml": ("YAML", _from_yaml),
-    ".yml": ("YAML", _from_yaml),
-}
-"""Suffix of a file -> the name of its format, and what reads it; any other file is TOML."""
+KINDS = {".json": "JSON", ".yaml": "YAML", ".yml": "YAML"}
+"""Suffix of a file -> its format; any other file is TOML."""
 
 
 def layer_of_environment(environment: Mapping[str, str]) -> Layer:
@@ -91,7 +77,7 @@ def layer_of_environment(environment: Mapping[str, str]) -> Layer:
             if name not in setting_names() and not SINGLE_OPTION.fullmatch(name):
                 raise UsageError(f"{said(variable)}: there is no setting {said(name)}{hint_at(name)}: unset it")
             flat[name] = toml_value(environment[variable])
-    return Layer("environment", flat)
+    return Layer(ENVIRONMENT, flat)
 
 
 def said_of_environment(layer: Layer) -> str:
@@ -117,3 +103,9 @@ def source_of(name: str, layers: Sequence[Layer]) -> str:
     """Return the source of a setting, or of the options that a setting holds; empty if no layer has it."""
     holding = (source for source, flat in reversed(layers) if any(f"{each}.".startswith(f"{name}.") for each in flat))
     return next(holding, "")
+
+
+def place_of(name: str, layers: Sequence[Layer]) -> str:
+    """Return where an error says that a setting stands: a file, or the variable of the environment."""
+    source = source_of(name, layers)
+    return f"{PREFIX}{name.upper().replace('.', '__')}" if source == ENVIRONMENT else source

@@ -16,10 +16,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedlearn.config.fields import as_text
-from fedlearn.config.names import hint_at, moved, other_names
+from fedlearn.config.names import hint_at, moved, names_of, other_names, setting_names, words_of
 from fedlearn.config.schema import RunConfig
+from fedlearn.config.syntax import parsed
 from fedlearn.core.errors import SettingError, UsageError, said
-from fedlearn.plugins.options import allowed_by
+from fedlearn.plugins.ranges import allowed_by
+from fedlearn.plugins.registry import did_you_mean
 
 MOST_BYTES = 1 << 22  # of a file of settings
 FlatValue = bool | int | float | str
@@ -95,6 +97,12 @@ def from_flower(run_config: Mapping[str, Any]) -> RunConfig:
     return _last[1]
 
 
+def forget_last() -> None:
+    """Forget the last settings, and so all that was made of them: a run reads its data anew, which may have changed."""
+    global _last
+    _last = None
+
+
 def flat_from_file(path: Path) -> dict[str, Any]:
     """Return the settings of a TOML file as a flat table of dotted names.
 
@@ -116,7 +124,9 @@ def settings_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise UsageError(f"--config {shown}: {said(getattr(error, 'strerror', None) or error)}") from None
+        raise UsageError(
+            f"--config {shown}: {said(getattr(error, 'strerror', None) or error)}: name a file of settings"
+        ) from None
     if len(data) > MOST_BYTES:
         raise UsageError(f"--config {shown}: it has more than {MOST_BYTES} bytes: name a file of settings")
     return data
@@ -124,11 +134,7 @@ def settings_bytes(path: Path) -> bytes:
 
 def flat_from_toml(data: bytes) -> dict[str, Any]:
     """Return the settings in the bytes of a TOML file as a flat table; raise ValueError if they are no TOML."""
-    try:
-        tree = tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not valid TOML: {said(error)}") from None
-    return flattened(tree)
+    return flattened(parsed(data))
 
 
 def flattened(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,8 +181,13 @@ def _first_error(error: ValidationError, source: Source) -> SettingError:
     if place := moved().get(name):
         part = name.partition(".")[0]
         return SettingError(name, first["input"], f"it is an option of its {part} now: write {place}{where}")
-    if first["type"] == "model_type" and (meant := other_names().get(name)):
+    if first["type"].startswith("model_"):
+        meant = other_names().get(name) or next(each for each in setting_names() if each.startswith(f"{name}."))
         return SettingError(name, first["input"], f"it is a table of settings: did you mean {meant}?{where}")
     if first["type"] == "extra_forbidden":
+        while isinstance(first["input"], dict) and first["input"]:  # a table that is not there: as it was written
+            key, first["input"] = next(iter(first["input"].items()))
+            name = f"{name}.{key}"
         return SettingError(name, first["input"], f"there is no such setting{hint_at(name)}{where}")
-    return SettingError(name, first["input"], f"{allowed_by(error)}{where}")
+    near = did_you_mean(str(first["input"]), names_of(name)) if first["type"] == "literal_error" else ""
+    return SettingError(name, first["input"], f"{allowed_by(error, words_of(name))}{near}{where}")

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from fedlearn.config.fields import Settings
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Moved, Panel
 from fedlearn.config.schema import RunConfig
+from fedlearn.plugins.ranges import in_words
 from fedlearn.plugins.tables import TABLES
 
 Mark = TypeVar("Mark")
@@ -88,6 +89,18 @@ def names_of(setting: str) -> tuple[str, ...]:
     return tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else ()
 
 
+def words_of(setting: str) -> str:
+    """Return the type and the range of a setting in words; an empty text if there is no such setting.
+
+    >>> words_of("clients"), words_of("compression.send"), words_of("no.such")
+    ('a whole number from 1 to 1,000,000', "'weights' or 'update'", '')
+    """
+    if setting not in setting_names():
+        return ""
+    field = field_of(setting)
+    return in_words(field.annotation, field.metadata)
+
+
 def described(setting: str) -> tuple[str, object]:
     """Return the meaning of a setting and its default.
 
@@ -111,11 +124,11 @@ def hint_at(name: str) -> str:
     >>> hint_at("learning_rate"), hint_at("training.learning_rate"), hint_at("zzz")
     ('; did you mean training.lr?', '; did you mean training.lr?', '')
     """
-    near = _meant_by(name)
+    near = meant_by(name)
     return f"; did you mean {near}?" if near else ""
 
 
-def _meant_by(name: str) -> str:
+def meant_by(name: str) -> str:
     """Return the setting that a wrong name may stand for; an empty text if no setting has a name like it."""
     names = setting_names()
     others = other_names()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from fedlearn.config.fields import Positive, Settings
-from fedlearn.core.errors import UsageError, quoted
-from fedlearn.plugins.options import allowed_by
+from fedlearn.config.syntax import parsed
+from fedlearn.core.errors import UsageError, said
+from fedlearn.plugins.ranges import first_wrong
 
 SIMULATED = "simulated"
 """Key in a node's config that the engines of simulations set to true: the node is virtual, and has no owner."""
@@ -54,31 +55,40 @@ class Policy(Settings):
         return tuple(given) if isinstance(given, list) else given
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], *, where: str) -> Self:
+    def of(cls, given: Mapping[str, Any], *, where: str, flags: Mapping[str, object] = MappingProxyType({})) -> Self:
         """Return a policy of plain values.
+
+        Parameters
+        ----------
+        flags
+            Entries that were given by flags of their names.
 
         Raises
         ------
         UsageError
-            In one line that names `where` and the wrong entry.
+            In one line that names `where`, or the flag, and the wrong entry.
         """
         try:
             return cls(**given)
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"])) or "policy"
-            value = "" if first["type"] == "missing" else f" = {quoted(first['input'])}"
-            raise UsageError(f"{where}: {name}{value}: {allowed_by(error)}") from None
+            wrong = first_wrong(error, cls)
+            name = str(error.errors()[0]["loc"][0])
+            if name in flags:
+                raise UsageError(f"--{_key(name)} {_typed(flags[name])}: {wrong.partition(': ')[2]}") from None
+            raise UsageError(f"{where}: {wrong}") from None
 
     @classmethod
     def of_file(cls, file: Path | None, **more: Any) -> Self:
         """Return the policy of a TOML file, whose entries `more` replaces; without a file, that of `more` alone."""
         where = str(file) if file else "the node's policy"
         try:
-            plain = tomllib.loads(file.read_text(encoding="utf-8")) if file else {}
-        except (OSError, ValueError) as error:
+            plain = parsed(file.read_bytes()) if file else {}
+        except OSError as error:
+            raise UsageError(f"{where}: {error.strerror}: name a file of limits, as policy.toml") from None
+        except ValueError as error:
             raise UsageError(f"{where}: {error}") from None
-        return cls.of({**plain, **{name: value for name, value in more.items() if value is not None}}, where=where)
+        flags = {name: value for name, value in more.items() if value is not None}
+        return cls.of({**plain, **flags}, where=where, flags=flags)
 
     @classmethod
     def of_node(cls, node_config: Mapping[str, Any]) -> Self:
@@ -99,3 +109,7 @@ class Policy(Settings):
 
 def _key(name: str) -> str:
     return name.replace("_", "-")
+
+
+def _typed(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else said(value)

@@ -14,8 +14,12 @@ FedlearnError            any error raised on purpose; its text is one line that 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+HEAD = re.compile(r"""([\w.]+) = ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^:'"]*): """)  # of a SettingError
 LONGEST_SAID = 300  # characters of a stranger's text that are kept
 
 
@@ -88,7 +92,44 @@ class SettingError(UsageError):
     def __init__(self, setting: str, value: object, allowed: str) -> None:
         self.setting = setting
         self.allowed = allowed
-        super().__init__(f"{said(setting)} = {quoted(value)}: {printable(allowed)}")
+        given = f"{setting} {said(value)}" if setting.startswith("--") else f"{said(setting)} = {quoted(value)}"
+        super().__init__(f"{given}: {printable(allowed)}")
+
+
+def as_given(text: str, given: str) -> str:
+    """Return a text with paths relative to the current folder, unless what was given names that folder, too."""
+    here = str(Path.cwd())
+    return text if here in given else text.replace(f"{here}/", "")
+
+
+def _is_of(value: str, written: str) -> bool:
+    """Return whether an error's value is what was written: --set may have given the setting another one.
+
+    >>> _is_of("alike", "--devices alike"), _is_of("rows.csv", "--devices alike"), _is_of("1000.0", "--lr 1e3")
+    (True, False, True)
+    """
+    given = written.rpartition(" ")[2].strip("'\"")
+    with suppress(ValueError):
+        return float(value) == float(given)
+    return " " not in written or value.lower() in written.lower() or given in value
+
+
+@contextmanager
+def as_typed(typed: Mapping[str, str]) -> Iterator[None]:
+    """Let an error of the block begin with what the user wrote: ``--clients 0: ...`` for ``clients = '0': ...``.
+
+    Parameters
+    ----------
+    typed
+        Setting -> what the user wrote for it.
+    """
+    try:
+        yield
+    except FedlearnError as error:
+        found = HEAD.match(str(error))
+        if found and found[1] in typed and _is_of(found[2].strip("'\""), typed[found[1]]):
+            error.args = (f"{typed[found[1]]}: {str(error)[found.end() :]}",)
+        raise
 
 
 class DataNotFound(UsageError):

@@ -6,6 +6,7 @@ classes = 3               # a number or names, ["healthy", "ill"]; 0 of a regres
 vocabulary = 5000         # of tokens
 size = [64, 64]           # of pictures, to which they are scaled
 test = "public.npz"       # public examples for testing, of the same kind
+validation = "chosen.npz" # beside test: public validation rows
 ```
 
 A table is declared by its columns (`schema_file.py`).
@@ -22,12 +23,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedlearn.core.errors import DataNotFound, UsageError
+from fedlearn.data.base import joined
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import nothing_held_out, records_are_private
 from fedlearn.data.reading import ending_of, text_of
+from fedlearn.data.schema_file import wrong_validation
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.npz import from_npz
-from fedlearn.plugins.options import allowed_by
+from fedlearn.data.validation import OWN_ROWS
+from fedlearn.plugins.ranges import first_wrong
 
 ARRAYS = ".npz"
 Side = Annotated[int, Field(gt=0)]
@@ -44,6 +48,7 @@ class _ArrayFile(BaseModel):
     mean: Number | tuple[Number, ...] | None = None
     std: Number | tuple[Number, ...] | None = None
     test: str = ""
+    validation: str = ""
 
 
 def is_of_arrays(path: Path) -> bool:
@@ -70,22 +75,36 @@ def load_array_file(path: Path) -> Dataset:
         if not declared.test:
             return replace(_examples_of(path, declared.data, declared), name=str(path))
         with nothing_held_out():
-            rows, test = (_examples_of(path, name, declared) for name in (declared.data, declared.test))
-    both = sha256(f"{rows.fingerprint} {test.fingerprint}".encode()).hexdigest()[: len(rows.fingerprint)]
-    if rows.spec.shape != test.spec.shape:
-        raise UsageError(
-            f"{path}: examples of data are {rows.spec.shape}, and of test {test.spec.shape}: give one shape"
-        )
-    return replace(rows, name=str(path), test=test.train, test_is_public=True, fingerprint=both)
+            names = {part: name for part in ("data", "validation", "test") if (name := getattr(declared, part))}
+            found = {part: _examples_of(path, name, declared) for part, name in names.items()}
+    rows = found.pop("data")
+    for part, other in found.items():
+        if rows.spec.shape != other.spec.shape:
+            shapes = f"examples of data are {rows.spec.shape}, and of {part} {other.spec.shape}"
+            raise UsageError(f"{path}: {shapes}: give one shape")
+    own = len(found["validation"].train) if "validation" in found else 0
+    prints = " ".join([rows.fingerprint, *(other.fingerprint for other in found.values())])
+    return replace(
+        rows,
+        name=str(path),
+        test=joined([other.train for other in found.values()]) if own else found["test"].train,
+        test_is_public=True,
+        fingerprint=sha256(prints.encode()).hexdigest()[: len(rows.fingerprint)],
+        validation=own,
+        notice="; ".join(
+            filter(None, [rows.notice, OWN_ROWS.format(path.parent / declared.validation) if own else ""])
+        ),
+    )
 
 
 def _read(path: Path) -> _ArrayFile:
     try:
-        return _ArrayFile.model_validate(tomllib.loads(text_of(path)))
+        found = _ArrayFile.model_validate(tomllib.loads(text_of(path)))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][:1])
-        raise UsageError(f"{path}: {where}: {allowed_by(error)}") from None
+        raise UsageError(f"{path}: {first_wrong(error, _ArrayFile)}") from None
+    if wrong := wrong_validation(found.data, found.test, found.validation):
+        raise UsageError(f"{path}: {wrong}")
+    return found
 
 
 def _examples_of(path: Path, name: str, declared: _ArrayFile) -> Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +91,16 @@ class Examples:
     def at(self, rows: Rows) -> Examples:
         """Return the examples of some rows."""
         return Examples(self.inputs[rows], self.targets[rows], None if self.groups is None else self.groups[rows])
+
+
+def joined(parts: Sequence[Examples]) -> Examples:
+    """Return the examples of all parts in one; their groups, where every part has some."""
+    groups = [part.groups for part in parts if part.groups is not None]
+    return Examples(
+        np.concatenate([part.inputs for part in parts]),
+        np.concatenate([part.targets for part in parts]),
+        np.concatenate(groups) if len(groups) == len(parts) else None,
+    )
 
 
 Bound = tuple[float, float] | tuple[float, float, str]

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,9 @@ from fedlearn.data.entries import Arrays
 from fedlearn.data.naming import is_map
 from fedlearn.data.partition_map import Rows, by_node, node_of_each
 from fedlearn.data.partitions import LARGEST_ALPHA, Offsets, groups_of
+from fedlearn.plugins.extras import version_of
+
+OF_FLOWER = ("dirichlet", "pathological", "shard")  # schemes whose rows flwr-datasets' partitioners choose
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +54,15 @@ def partitioned_by_label(
     # A scheme looks at the labels alone. Hashing them takes under 1 ms, and unlike a name they cannot be out of date.
     # The versions are part of the key since a new version may draw other numbers.
     examples = blake2b(np.ascontiguousarray(labels).data, digest_size=16).hexdigest()
-    versions = f"numpy {np.__version__}, flwr-datasets {_version('flwr-datasets')}"
+    versions = f"numpy {np.__version__}"
+    if settings.partition in OF_FLOWER:
+        versions += f", flwr-datasets {_version('flwr_datasets')}"
     key = f"{scheme}({parameter!r}) {num_partitions=} {seed=} {examples=} {versions}"
     entry = cached(f"partitions-{scheme}", key, lambda: _computed(labels, settings, num_partitions, seed))
     return entry.arrays["rows"], entry.arrays["offsets"]
 
 
-_version = cache(version)  # a millisecond each time, and a loop of runs asks again
+_version = cache(version_of)  # a millisecond each time, and a loop of runs asks again
 
 
 def _mapped(file: Path, examples: int, num_partitions: int) -> NDArray[np.int64]:
@@ -99,10 +103,10 @@ def _computed(labels: NDArray[np.int64], settings: DataSettings, num_partitions:
     order = rng_for(seed, purpose="partition").permutation(len(labels)).astype(np.int32)
     if settings.partition == "iid":
         parts: Sequence[Rows] = np.array_split(order, num_partitions)  # as IidPartitioner cuts, without its imports
-    elif settings.partition == "natural" or is_map(settings.partition):
-        parts = by_node(labels, order, num_partitions)
-    else:
+    elif settings.partition in OF_FLOWER:
         parts = _by_flower(labels, order, settings, num_partitions, seed)
+    else:
+        parts = by_node(labels, order, num_partitions)
     rows, offsets = joined(parts, examples=len(labels))
     log.info(
         "partition=%s nodes=%d empty=%d unused=%d seconds=%.1f",

@@ -32,10 +32,15 @@ Columns = dict[str, NDArray[Any]]
 Categories and classes are objects: texts, or None where there is none."""
 
 
-def read_columns(path: Path, schema: TableSchema, dialect: Dialect = PLAIN) -> Columns:
+def read_columns(path: Path, schema: TableSchema, dialect: Dialect = PLAIN, *, also: Sequence[str] = ()) -> Columns:
     """Return the declared columns of a CSV or Parquet file; no cell and no line makes reading fail.
 
     Cells are read line by line, so a line break in quotes ends a line.
+
+    Parameters
+    ----------
+    also
+        Further columns, of texts.
 
     Raises
     ------
@@ -45,7 +50,7 @@ def read_columns(path: Path, schema: TableSchema, dialect: Dialect = PLAIN) -> C
     import pyarrow as pa
     import pyarrow.parquet
 
-    names = [*schema.features, *schema.learned]
+    names = list(dict.fromkeys([*schema.features, *schema.learned, *also]))
     size_of(path)  # a regular file, without holes that would take all memory
     try:
         if ending_of(path) == ".parquet":
@@ -58,7 +63,7 @@ def read_columns(path: Path, schema: TableSchema, dialect: Dialect = PLAIN) -> C
             point = PLAIN.decimal
         else:
             table, point = _read_csv(path, names, dialect), dialect.decimal
-        return plain_columns({name: table[name] for name in names}, schema.words, point)
+        return plain_columns({name: table[name] for name in names}, {*schema.words, *also}, point)
     except (pa.ArrowException, OSError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as the table that was declared: {one_line(error)}") from error
 

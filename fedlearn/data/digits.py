@@ -19,6 +19,8 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 
 SIDE = 32  # pixels
+BITS = 22  # after the point, of Pillow's whole numbers
+HALF = 1 << (BITS - 1)
 TEST_EVERY = 5
 MEAN = (0.3054, 0.3054, 0.3054)  # of the training images, measured once
 STD = (0.3237, 0.3237, 0.3237)
@@ -42,7 +44,7 @@ def _make() -> Arrays:
     from sklearn.datasets import load_digits  # type: ignore[import-untyped, unused-ignore]
 
     digits = load_digits()
-    images = np.stack([_enlarged(image) for image in digits.images])  # (1797, 32, 32, 3)
+    images = enlarged(digits.images)  # (1797, 32, 32, 3)
     labels = digits.target.astype(np.int64)
     test = held_out(labels)
     return {
@@ -61,10 +63,23 @@ def held_out(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     return test
 
 
-def _enlarged(image: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Return (32, 32, 3) from grey levels 0 to 16 of shape (8, 8)."""
-    from PIL import Image
+def enlarged(images: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Return images (n, 32, 32, 3) of grey levels 0 to 16 of shape (n, 8, 8), by Pillow's bilinear filter to the bit.
 
-    grey = Image.fromarray(np.rint(image * (255 / 16)).astype(np.uint8))
-    enlarged = np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR))
-    return np.repeat(enlarged[:, :, np.newaxis], 3, axis=2)
+    Pillow scales rows, rounds to bytes, and then scales columns, in whole numbers of 2^-22. To have it here saves who
+    tries the first lines from installing it.
+    """
+    grey = np.rint(images * (255 / 16)).astype(np.int64)
+    weights = _bilinear(images.shape[-1])
+    rows = (grey @ weights.T + HALF) >> BITS
+    both = (weights @ rows + HALF) >> BITS
+    return np.repeat(both.astype(np.uint8)[..., np.newaxis], 3, axis=-1)
+
+
+def _bilinear(pixels: int) -> NDArray[np.int64]:
+    """Return what each old pixel (columns) counts in each new one (rows), times 2^22."""
+    centers = (np.arange(SIDE) + 0.5) * (pixels / SIDE)
+    distances = np.abs(np.arange(pixels) + 0.5 - centers[:, np.newaxis])
+    weights = np.maximum(0.0, 1.0 - distances)
+    parts: NDArray[np.int64] = np.floor(weights / weights.sum(axis=1, keepdims=True) * 2**BITS + 0.5).astype(np.int64)
+    return parts

@@ -19,6 +19,7 @@ from fedlearn.plugins.registry import Registry, call_plugin
 DATASETS = Registry(
     "data.dataset",
     tables.DATASETS,
+    others="a file, a folder, hub:NAME of the Hugging Face Hub or module:attribute",
 )
 
 

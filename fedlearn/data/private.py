@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import Examples
+from fedlearn.data.base import joined
 from fedlearn.data.dataset import TEST_ROWS, WINDOWS, Dataset
 from fedlearn.data.drawing import drawn, each_by_itself, records_are_private, share_held_out
 from fedlearn.data.loading import DATASETS, load_dataset
@@ -114,14 +114,9 @@ _READING: dict[Protected, Callable[[], AbstractContextManager[None]]] = {
 
 def _divided_by_record(given: Dataset) -> Dataset:
     """Return a data set whose test rows a permutation chose, with each record drawing its part by itself."""
-    rows = _joined(given.train, given.test)
+    rows = joined([given.train, given.test])
     is_test = drawn(rows, seed=SPLIT_SEED, purpose="test split") < share_held_out(TEST_SHARE)
     parts = rows.at(np.flatnonzero(~is_test)), rows.at(np.flatnonzero(is_test))
     mapped = kept(given.name, *parts, {"num_classes": 0, "mean": (), "std": ()})
     counted = tuple(fact for fact in given.counted if fact != TEST_ROWS)
     return replace(given, train=mapped.train, test=mapped.test, fingerprint=mapped.fingerprint, counted=counted)
-
-
-def _joined(train: Examples, test: Examples) -> Examples:
-    groups = None if train.groups is None or test.groups is None else np.concatenate([train.groups, test.groups])
-    return Examples(np.concatenate([train.inputs, test.inputs]), np.concatenate([train.targets, test.targets]), groups)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar
 
 from fedlearn.core.errors import DataNotFound, FedlearnError, UsageError, printable
+from fedlearn.plugins.own_packages import NAMES, ROOT
 from fedlearn.plugins.tracebacks import place_of, shortened
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 MOST_OF_A_TEXT = 1 << 24  # bytes of a text about data: a schema, a partition
 UNPACKED = 1 << 30  # bytes that any file may unpack to
 TIMES = 50  # beyond UNPACKED: bytes that a file may unpack to / bytes that it takes on the disk
-LONGEST_REASON = 300  # letters of a library's error
+LONGEST_REASON = 300  # letters of an error in the user's code
+DETAILS = "FEDLEARN_TRACEBACK=1 prints what the library that reads it says"
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 """Ending of a compressed file -> Python's module for it; a .zip holds one table."""
 ZIP = ".zip"
@@ -55,10 +58,22 @@ def one_line_of(place: object) -> Iterator[None]:
 
 
 def _refused(place: object, error: Exception) -> UsageError:
-    is_users = ".py:" in place_of(error)  # the user's own data set; libraries have places, too
-    text = shortened(error) if is_users else f"{type(error).__name__}: {error}"
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(printable(text).split())
+    if ".py:" in place_of(error) or _is_raised_by_us(error):  # a user's own data set; libraries have places, too
+        reason = " ".join(printable(shortened(error)).split())
+    elif isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    elif isinstance(error, MemoryError):
+        reason = "there is not enough memory: give fewer examples, or smaller ones"
+    else:
+        reason = f"it is damaged, or not what its name says ({type(error).__name__}): {DETAILS}"
     return UsageError(f"{place} cannot be read: {reason[:LONGEST_REASON]}")
+
+
+def _is_raised_by_us(error: Exception) -> bool:
+    """Return whether the text of an error is ours: raised by a statement of our packages, not within a library."""
+    innermost = traceback.extract_tb(error.__traceback__)[-1]
+    is_ours = innermost.filename.startswith(tuple(f"{ROOT / name}/" for name in ("fedlearn", *NAMES)))
+    return is_ours and (innermost.line or "").startswith("raise")
 
 
 def one_line_errors(read: Callable[P, R]) -> Callable[P, R]:

@@ -15,27 +15,30 @@ job = ["clerk", "farmer", "other"]
 ```
 
 Columns that are not named are not used. A CSV file may be written otherwise, and compressed: ``delimiter = ";"``,
-``decimal = ","`` and ``encoding = "cp1252"`` hold for `data` and `test`.
+``decimal = ","`` and ``encoding = "cp1252"`` hold for all files. ``test = "public.csv"`` names public rows for testing,
+``validation = "chosen.csv"`` beside it public validation rows.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from fedlearn.config.syntax import parsed
 from fedlearn.core.errors import UsageError
 from fedlearn.data.base import TableSchema
-from fedlearn.data.folder import one_line
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.reading import text_of
 from fedlearn.data.sources.table_files import Dialect
+from fedlearn.plugins.ranges import first_wrong
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Pair = tuple[Number, Number]
+FILES = ("data", "test", "validation")
 
 
 class _SchemaFile(BaseModel):
@@ -43,6 +46,7 @@ class _SchemaFile(BaseModel):
 
     data: str
     test: str = ""
+    validation: str = ""
     target: str = ""
     targets: tuple[str, ...] = ()
     target_bounds: Pair | dict[str, Pair] | None = None
@@ -55,6 +59,8 @@ class _SchemaFile(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> _SchemaFile:
+        if wrong := wrong_validation(self.data, self.test, self.validation):
+            raise ValueError(wrong)
         if bool(self.target) == bool(self.targets) or len(self.targets) == 1:
             raise ValueError("declare either target (one column) or targets (several)")
         if (self.target_bounds is None) == (len(self.classes) < 2):
@@ -89,6 +95,39 @@ class _SchemaFile(BaseModel):
         return TableSchema(self.target, self.bounds, self.categories, one, self.classes, several)
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredFiles:
+    """The files that a declaration names, their schema, and how they are written.
+
+    Parameters
+    ----------
+    data
+        The rows to train on, and to test on where there are no others.
+    test, validation
+        Public rows for testing, and public validation rows; None where there are none.
+    """
+
+    data: Path
+    test: Path | None
+    validation: Path | None
+    schema: TableSchema
+    dialect: Dialect
+
+    @property
+    def all(self) -> list[Path]:
+        """The files that are there."""
+        return [each for each in (self.data, self.test, self.validation) if each is not None]
+
+
+def wrong_validation(data: str, test: str, validation: str) -> str:
+    """Return what is wrong with the validation rows that a file declares; empty if nothing is."""
+    if validation and not test:
+        return "validation: its rows choose, and those of test are reported: declare test = FILE, too"
+    if validation and validation in (data, test):
+        return f"validation = {validation!r}: rows that choose are neither trained on nor reported: name another file"
+    return ""
+
+
 def declared_schema(where: str | Path, **declared: Any) -> TableSchema:
     """Return the schema that keywords declare, by the rules of a file; categories and classes may be numbers.
 
@@ -109,12 +148,12 @@ def _texts(given: Any) -> tuple[str, ...]:
 
 def _in_one_form(text: str) -> dict[str, Any]:
     """Return the content of a file with its names in one form; paths stay as they are written."""
-    written = tomllib.loads(text)
-    return tomllib.loads(in_one_form(text)) | {name: written[name] for name in ("data", "test") if name in written}
+    written, found = parsed(text), dict(parsed(in_one_form(text)))
+    return found | {name: written[name] for name in FILES if name in written}
 
 
-def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema, Dialect]:
-    """Return the path of the data, the path of public rows for testing or None, their schema and how they are written.
+def read_schema(path: Path) -> DeclaredFiles:
+    """Return the files that a TOML file declares, with their schema.
 
     Raises
     ------
@@ -125,21 +164,19 @@ def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema, Dialect]:
     """
     try:
         found = _checked(path, _in_one_form(text_of(path)))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: not valid TOML: {one_line(error)}") from None
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
     dialect = Dialect(found.delimiter, found.decimal, found.encoding)
     try:
         dialect.check()
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
-    return path.parent / found.data, path.parent / found.test if found.test else None, found.table, dialect
+    test, validation = (path.parent / name if name else None for name in (found.test, found.validation))
+    return DeclaredFiles(path.parent / found.data, test, validation, found.table, dialect)
 
 
 def _checked(where: str | Path, declared: Mapping[str, Any]) -> _SchemaFile:
     try:
         return _SchemaFile.model_validate(declared)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][:2])
-        text = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{where}: {f'{place}: ' if place else ''}{text}") from None
+        raise UsageError(f"{where}: {first_wrong(error, _SchemaFile)}") from None

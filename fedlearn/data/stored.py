@@ -17,6 +17,7 @@ from fedlearn.data.entries import Arrays
 from fedlearn.data.packing import arrays_of, examples_in, hash_of
 
 ABOUT = "about"  # array with the JSON text of the facts
+LATER = ("hides",)  # facts that came later: where they say nothing, the hash is that of earlier versions
 
 
 def kept(name: str, train: Examples, test: Examples, facts: Facts) -> Dataset:
@@ -55,5 +56,6 @@ def dataset_at(name: str, kind: str, key: str, make: Callable[[], Arrays]) -> Da
 
 def with_facts(train: Examples, test: Examples, facts: Facts) -> Arrays:
     """Return examples and facts as the arrays of an entry, which `dataset_at` reads."""
-    text = json.dumps(facts, sort_keys=True).encode()
+    said = {name: fact for name, fact in facts.items() if fact or name not in LATER}
+    text = json.dumps(said, sort_keys=True).encode()
     return {**arrays_of(train, test), ABOUT: np.frombuffer(text, np.uint8)}

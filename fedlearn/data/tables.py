@@ -11,7 +11,6 @@ in the schema file (`schema_file.py`) names a file of public rows: then all rows
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,17 +20,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.core.errors import DataNotFound
+from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.array_file import is_of_arrays, load_array_file
-from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.base import Examples, TableSchema, joined
 from fedlearn.data.cache import cached
 from fedlearn.data.column_files import MISSING, Columns, read_columns
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, share_held_out
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
+from fedlearn.data.owners import NO_GROUPS, Owners, plain_text
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.schema_file import read_schema
+from fedlearn.data.validation import OWN_ROWS
 
 TEST_SHARE = 0.2
 SPLIT_SEED = 20  # of the test split; fixed, so that runs of all seeds are tested on the same rows
@@ -40,6 +41,8 @@ EXAMPLES = 3  # lost values that a line shows
 MISSED, DROPPED = "they count as missing", "their rows are left out"
 LINES = 10  # lines about one table
 SAID = "said"  # array with the JSON text of these lines
+GROUPS = "group_names"  # array with the JSON text of these names
+OWN = "validation"  # array with the number of the validation rows, where there are any
 
 
 @one_line_errors
@@ -48,18 +51,25 @@ def load_schema_file(file: str | Path) -> Dataset:
     path = Path(file).expanduser().absolute()
     if is_of_arrays(path):
         return load_array_file(path)
-    data, test, schema, dialect = read_schema(path)
-    files = [data] if test is None else [data, test]
-    for each in files:
+    declared = read_schema(path)
+    for each in declared.all:
         if not each.is_file():
             raise DataNotFound(f"{path}: there is no file {each}")
-    return table_dataset(
+
+    def reads(file: Path | None) -> Callable[[], Columns] | None:
+        return None if file is None else lambda: read_columns(file, declared.schema, declared.dialect)
+
+    found = table_dataset(
         str(path),
-        schema,
-        f"{identity(*files)}\n{dialect}",
-        lambda: read_columns(data, schema, dialect),
-        read_test=None if test is None else lambda: read_columns(test, schema, dialect),
+        declared.schema,
+        f"{identity(*declared.all)}\n{declared.dialect}",
+        lambda: read_columns(declared.data, declared.schema, declared.dialect),
+        read_test=reads(declared.test),
+        read_validation=reads(declared.validation),
     )
+    if declared.validation is not None and not found.validation:
+        raise UsageError(f"{path}: no row of {declared.validation} is as declared: validation rows are to choose")
+    return replace(found, notice=OWN_ROWS.format(declared.validation)) if found.validation else found
 
 
 def table_dataset(
@@ -69,8 +79,10 @@ def table_dataset(
     read: Callable[[], Columns],
     *,
     read_test: Callable[[], Columns] | None = None,
+    read_validation: Callable[[], Columns] | None = None,
     is_published: bool = False,
     test_share: float = TEST_SHARE,
+    groups: str = "",
 ) -> Dataset:
     """Return a table from the cache; if it is not there, encode the columns that `read` returns.
 
@@ -80,16 +92,23 @@ def table_dataset(
         Tells one version of the columns from another.
     read_test
         Returns the columns of public rows for testing; without `read_test` a share of the rows is held out.
+    read_validation
+        Returns the columns of public validation rows, beside those for testing.
     is_published
         Whether the table is published: then the rows held out are public, and there are no notices to an owner.
     test_share
         Share of the rows that is held out without `read_test`.
+    groups
+        The column with the group of each row, if there are groups.
     """
     share = 0.0 if read_test else share_held_out(test_share)
     whole_key = f"{key}\n{schema!r}\nreading {READING}, test {share} by each record with seed {SPLIT_SEED}"
+    whole_key += f", groups by {groups}" if groups else ""
 
     def make() -> Arrays:
-        return encoded_arrays(read(), read_test() if read_test else None, schema, share)
+        columns, of_test = read(), read_test() if read_test else None
+        own = read_validation() if read_validation else None
+        return encoded_arrays(columns, of_test, schema, share, own=own, groups=groups)
 
     is_public = is_published or read_test is not None
     found = table_at(name, schema, whole_key, make, test_is_public=is_public)
@@ -102,29 +121,59 @@ def table_at(
     """Return a table from the cache; if it is not there, from the arrays that `make` returns (`encoded_arrays`)."""
     entry = cached("table", key, make)
     train, test = (
-        Examples(entry.arrays[f"{part}_features"], entry.arrays[f"{part}_targets"]) for part in ("train", "test")
+        Examples(*(entry.arrays.get(f"{part}_{kind}") for kind in ("features", "targets", "groups")))  # type: ignore[arg-type]
+        for part in ("train", "test")
     )
+    names = json.loads(entry.arrays[GROUPS].tobytes()) if GROUPS in entry.arrays else ()
     lines = json.loads(entry.arrays[SAID].tobytes())
     more = [f"and {len(lines) - LINES:,} more such lines"] if len(lines) > LINES else []
     notices = tuple(f"{name}: {line}" for line in [*lines[:LINES], *more])
     return Dataset.of_table(
         name, train, test, schema, entry.content,
         owner_notices=notices, test_is_public=test_is_public, target_names=tuple(schema.targets),
+        validation=int(entry.arrays[OWN][0]) if OWN in entry.arrays else 0, group_names=tuple(names),
     )  # fmt: skip
 
 
-def encoded_arrays(columns: Columns, of_test: Columns | None, schema: TableSchema, share: float) -> Arrays:
-    """Return a table as arrays, with lines to its owner; without test rows a share of the rows is held out."""
-    rows, notices = encoded(columns, schema)
+def encoded_arrays(
+    columns: Columns,
+    of_test: Columns | None,
+    schema: TableSchema,
+    share: float,
+    *,
+    own: Columns | None = None,
+    groups: str = "",
+) -> Arrays:
+    """Return a table as arrays, with lines to its owner; without test rows a share of the rows is held out.
+
+    Parameters
+    ----------
+    own
+        Validation rows, which come before the test rows.
+    groups
+        The column with the group of each row, if there are groups.
+    """
+    owners = Owners.of(groups, [each for each in (columns, of_test, own) if each is not None])
+    rows, notices = encoded(columns, schema, owners)
     if of_test is None:
         train, test, of_shares = _split(rows, share)
-        return _arrays(train, test, [*notices, *of_shares])
-    test, of_rows = encoded(of_test, schema)
-    return _arrays(rows, test, [*notices, *(f"test rows: {line}" for line in of_rows)])
+        return _arrays(train, test, [*notices, *of_shares], owners)
+    test, of_rows = encoded(of_test, schema, owners)
+    notices += [f"test rows: {line}" for line in of_rows]
+    if own is None:
+        return _arrays(rows, test, notices, owners)
+    chosen, of_own = encoded(own, schema, owners)
+    notices += [f"validation rows: {line}" for line in of_own]
+    return {**_arrays(rows, joined([chosen, test]), notices, owners), OWN: np.array([len(chosen)])}
 
 
-def _arrays(train: Examples, test: Examples, notices: list[str]) -> Arrays:
+def _arrays(train: Examples, test: Examples, notices: list[str], owners: Owners) -> Arrays:
+    of_groups: Arrays = {}
+    if train.groups is not None and test.groups is not None:
+        names = np.frombuffer(json.dumps(owners.names).encode(), np.uint8)
+        of_groups = {"train_groups": train.groups, "test_groups": test.groups, GROUPS: names}
     return {
+        **of_groups,
         "train_features": train.inputs, "train_targets": train.targets,
         "test_features": test.inputs, "test_targets": test.targets,
         SAID: np.frombuffer(json.dumps(notices).encode(), np.uint8),
@@ -144,8 +193,8 @@ def _split(rows: Examples, share: float) -> tuple[Examples, Examples, list[str]]
     return rows.at(np.flatnonzero(~is_test)), rows.at(np.flatnonzero(is_test)), [notice] if odd else []
 
 
-def encoded(columns: Columns, schema: TableSchema) -> tuple[Examples, list[str]]:
-    """Return the rows that have a target, and a line for each kind of cell that is not as declared."""
+def encoded(columns: Columns, schema: TableSchema, owners: Owners = NO_GROUPS) -> tuple[Examples, list[str]]:
+    """Return the rows that have a target and a group, and a line for each kind of cell that is not as declared."""
     notices: list[str] = []
     features = encoded_features(columns, schema, notices)
     values = _targets(columns, schema, notices)
@@ -156,11 +205,15 @@ def encoded(columns: Columns, schema: TableSchema) -> tuple[Examples, list[str]]
             f"{int(absent.sum()):,} of {len(values):,} rows are left out, as they have no {learned} that is "
             f"declared, or not as many cells as the header; the first is row {int(np.flatnonzero(absent)[0]) + 1:,}"
         )
+    groups = owners.codes(columns) if owners.column else None
+    if groups is not None and (lost := (groups < 0) & ~absent).any():
+        notices.append(f"{int(lost.sum()):,} of {len(values):,} rows are left out, as they have no {owners.column}")
+        absent |= lost
     if absent.all():
         notices.append("no row is left")
-    return Examples(
-        np.ascontiguousarray(features[~absent]), values[~absent].astype(np.int64 if schema.classes else np.float64)
-    ), notices
+    targets = values[~absent].astype(np.int64 if schema.classes else np.float64)
+    rows = np.ascontiguousarray(features[~absent])
+    return Examples(rows, targets, None if groups is None else groups[~absent]), notices
 
 
 def _targets(columns: Columns, schema: TableSchema, notices: list[str]) -> NDArray[np.float64]:
@@ -189,26 +242,19 @@ def _codes(
     name: str, values: NDArray[Any], known: Sequence[str], notices: list[str], so: str = MISSED
 ) -> NDArray[np.float64]:
     """Return the place of each value among the known ones; NaN for other values, which are counted in a line."""
-    place = {_plain(text): float(code) for code, text in enumerate(known)}
+    place = {plain_text(text): float(code) for code, text in enumerate(known)}
     place |= {text: float(code) for code, text in enumerate(known)}
     codes = {None: np.nan} | {
-        text: place.get(text, place.get(_plain(text), np.nan)) for text in set(values.tolist()) - {None}
+        text: place.get(text, place.get(plain_text(text), np.nan)) for text in set(values.tolist()) - {None}
     }
     counts = Counter(values.tolist())
-    is_missing = {text: text is None or (np.isnan(code) and _plain(text) in MISSING) for text, code in codes.items()}
+    is_missing = {
+        text: text is None or (np.isnan(code) and plain_text(text) in MISSING) for text, code in codes.items()
+    }
     strangers = {text: counts[text] for text, code in codes.items() if np.isnan(code) and not is_missing[text]}
     present = sum(count for text, count in counts.items() if not is_missing[text])
     _say(name, "values", present, strangers, "is declared", "are not declared", notices, so)
     return np.array([codes[text] for text in values.tolist()], np.float64)
-
-
-def _plain(text: str) -> str:
-    """Return the text by which a category is compared: without blanks around it, and 1 for 1.0.
-
-    >>> [_plain(text) for text in (" clerk", "1.0", "1.50")]
-    ['clerk', '1', '1.50']
-    """
-    return re.sub(r"^([+-]?\d+)\.0*$", r"\1", text.strip())
 
 
 def _within(

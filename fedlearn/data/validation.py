@@ -19,6 +19,7 @@ from fedlearn.core.seeding import rng_for
 from fedlearn.data.base import Examples
 
 SHARE = 0.5  # by default: choosing and reporting need rows alike
+OWN_ROWS = "{} holds validation rows, for runs that have some (data.validation_share)"
 FEWEST = 2  # test rows of which one can choose and one be reported
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedlearn.config.syntax import parsed
 from fedlearn.core.errors import said
 from fedlearn.core.seeding import rng_for
 from fedlearn.devices.fleet import RANGES, Fleet
@@ -77,10 +77,7 @@ def _columns(path: Path) -> dict[str, Sequence[Any]]:
 
 
 def _toml_columns(path: Path) -> dict[str, Sequence[Any]]:
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not valid TOML: {said(error)}") from None
+    tree = parsed(path.read_bytes())
     rows = tree.get("device")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise ValueError("write each device, or kind of device, as a table [[device]]")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import CENTRAL, NONE, as_baseline
+from fedlearn.config.load import forget_last
 from fedlearn.config.tables.privacy import PrivacySettings
 from fedlearn.core.errors import SettingError
 from fedlearn.data.cache import checked
@@ -45,6 +46,7 @@ def prepared(config: RunConfig) -> RunConfig:
     it differs.
     """
     objects.look_in(config.out)
+    forget_last()
     config = with_scaling(_with_noise_of_a_simulation(_as_baseline(config)))
     with checked():
         dataset = dataset_of(config)

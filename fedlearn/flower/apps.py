@@ -44,8 +44,8 @@ def read_app(folder: Path, overrides: Sequence[str] = ()) -> FlowerApp:
     try:
         project = get_project_config(folder)
         run_config = get_fused_config_from_dir(folder, parse_config_args(list(overrides)))
-    except FileNotFoundError as error:
-        raise UsageError(f"{folder}: it is not the folder of a Flower App: {error}") from None
+    except FileNotFoundError:
+        raise UsageError(f"{folder}: it is not the folder of a Flower App: it has no pyproject.toml") from None
     except (ValueError, OSError, click.ClickException) as error:
         said = error.message if isinstance(error, click.ClickException) else str(error)
         raise UsageError(f"{folder}: {' '.join(said.split())}") from None

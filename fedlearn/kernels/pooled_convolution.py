@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, cast
 
 import torch
@@ -117,7 +118,7 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
 
 @cache
 def has_vectors() -> bool:
-    """Return whether the compiled loops are used: on a processor with AVX2, where numba compiles, unless turned off.
+    """Return whether the compiled loops are used: on a processor with AVX2, by numba if it is there, unless turned off.
 
     ``FEDLEARN_KERNELS=off`` in the environment turns them off: torch's own functions then compute all layers, with
     other last bits, so a run has another SHA-256. ``on`` is the same as no value.
@@ -130,8 +131,8 @@ def has_vectors() -> bool:
     switch = os.environ.get(SWITCH, "")
     if switch not in ("", "on", "off"):
         raise SettingError(SWITCH, switch, "write on or off, or leave it out, which is on")
-    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and switch != "off"
-    return is_compiling and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and find_spec("numba") is not None
+    return switch != "off" and is_compiling and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
 def loops() -> Any:

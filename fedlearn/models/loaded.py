@@ -13,7 +13,7 @@ import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.config.tables.learning import ModelSettings
-from fedlearn.core.errors import SettingError, said
+from fedlearn.core.errors import FedlearnError, SettingError
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import Layout, State, UpdateKind
@@ -27,6 +27,7 @@ from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Counting, Ensemble, Planned, Scored, Summed, Tryable
 from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.torch.initial import found_initial, initial_from
+from fedlearn.models.torch.misfits import why_it_fails
 from fedlearn.plugins.registry import load_reference
 from fedlearn.secure.whole import WholeNumbers
 
@@ -103,15 +104,25 @@ def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
 
 def can_validate(config: RunConfig, *, test_is_public: bool | None = None) -> bool:
     """Return whether the server measures rows that may choose: of a private run, only public ones."""
-    is_public = is_ours(config) if test_is_public is None else test_is_public
-    is_open = _protected(config) is Protected.NOTHING or is_public
-    return config.evaluation.where == "server" and is_open
+    if config.evaluation.where != "server":
+        return False
+    if _protected(config) is Protected.NOTHING or test_is_public is not None:
+        return _protected(config) is Protected.NOTHING or bool(test_is_public)
+    return is_ours(config) or _declares_public_tests(config)
+
+
+def _declares_public_tests(config: RunConfig) -> bool:
+    """Return whether the data set names public test rows; False if it cannot be read: the run says why."""
+    with suppress(FedlearnError):
+        return bool(dataset_of(config).test_is_public)
+    return False
 
 
 def _usual_share(config: RunConfig, dataset: Dataset) -> float:
     """Return the share of validation rows where the settings leave it open: a run that stops early chooses its end."""
     stops = bool(config.stop.target or config.stop.patience)
-    can = can_validate(config, test_is_public=dataset.test_is_public)
+    is_public = is_ours(config) if dataset.test_is_public is None else dataset.test_is_public
+    can = can_validate(config, test_is_public=is_public)
     return SHARE if stops and can and len(dataset.test) >= FEWEST else 0.0
 
 
@@ -301,7 +312,7 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
         raise SettingError(
             *setting,
             f"a step on two examples of {dataset.name!r} (shape {dataset.spec.shape}, {about}) fails: "
-            f"{type(error).__name__}: {said(error)}",
+            f"{why_it_fails(error)}",
         ) from error  # fmt: skip
     if isinstance(model, Scored):
         model.try_scores(outputs, rows=len(dataset.test) if config.evaluation.where == "server" else 0)

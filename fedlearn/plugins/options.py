@@ -17,6 +17,7 @@ from typing import Any, cast, get_type_hints
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from fedlearn.core.errors import SettingError, quoted
+from fedlearn.plugins.ranges import allowed_by, in_words
 
 NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -64,7 +65,7 @@ def options_for(
         checked[name] = _checked(value, types.get(name, Any), f"{setting}.{name}")
     needed = [name for name in names if parameters[name].default is inspect.Parameter.empty] if whole else []
     if absent := [name for name in needed if name not in checked]:
-        raise SettingError(f"{setting}.{absent[0]}", "", f"it has no default: write --set {setting}.{absent[0]}=...")
+        raise SettingError(f"{setting}.{absent[0]}", "", f"it is missing: write --set {setting}.{absent[0]}=VALUE")
     return checked
 
 
@@ -85,13 +86,7 @@ def _checked(value: Any, kind: Any, setting: str) -> Any:
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
-        raise SettingError(setting, value, allowed_by(error)) from None
-
-
-def allowed_by(error: ValidationError) -> str:
-    """Return the first error that pydantic found, as it stands behind "NAME = VALUE: "."""
-    first = error.errors()[0]["msg"].removeprefix("Value error, ")
-    return (first[0].lower() + first[1:]).replace("input should", "it should")
+        raise SettingError(setting, value, allowed_by(error, in_words(kind))) from None
 
 
 def _unknown(name: str, names: Collection[str]) -> str:

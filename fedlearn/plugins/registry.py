@@ -19,8 +19,9 @@ from typing import Any
 from fedlearn.core.errors import FedlearnError, SettingError, quoted, said
 from fedlearn.plugins import objects
 from fedlearn.plugins.own_packages import NAMES
-from fedlearn.plugins.tracebacks import shortened
+from fedlearn.plugins.tracebacks import place_of, shortened
 
+MOST_NAMES = 12  # of a module, in an error
 ELSEWHERE = {"fedprox": "fedavg with training.proximal_mu above 0"}  # names that others have for settings of ours
 
 
@@ -65,9 +66,23 @@ def load_plugin(setting: str, reference: str) -> Any:
     try:
         return load_reference(reference)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SettingError(setting, reference, f"it cannot be loaded: {said(error)}{_own_file(reference)}") from error
+        raise SettingError(setting, reference, f"{_why_not(error, reference)}{_own_file(reference)}") from error
     except (Exception, SystemExit) as error:  # of the module's own code
         raise SettingError(setting, reference, f"it cannot be loaded: {said(shortened(error))}") from error
+
+
+def _why_not(error: Exception, reference: str) -> str:
+    """Return why a reference cannot be loaded, and what to do."""
+    module, _, attribute = reference.partition(":")
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        if f"{module}.".startswith(f"{error.name}."):
+            return f"there is no module {said(module)} here or installed; a file is named FILE.py:{said(attribute)}"
+        return f"{said(module)} imports {said(error.name)}, which is not installed: install it"
+    if isinstance(error, AttributeError) and not place_of(error):
+        names = [name for name in dir(error.obj) if not name.startswith("_")]
+        near, there = did_you_mean(attribute, names, is_code=True), f"; it has {', '.join(names[:MOST_NAMES])}"
+        return f"{said(module)} has no {said(attribute)}{near or there}"
+    return f"it cannot be loaded: {said(error)}"
 
 
 def call_plugin(setting: str, reference: str, plugin: Callable[..., Any], *given: Any, **named: Any) -> Any:
@@ -88,15 +103,18 @@ def _own_file(reference: str) -> str:
     return f"; your own {path} is named {path}:{attribute}" if is_hidden else ""
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str], *, is_code: bool = False) -> str:
     """Return a hint at the name that was meant, for the end of an error; an empty text if no name is like it.
+
+    Names are compared in small letters with dashes, those of code as they are.
 
     >>> did_you_mean("FedAvg", ["fedavg", "median"]), did_you_mean("x", ["fedavg"])
     ('; did you mean fedavg?', '')
     """
     if name.lower() in ELSEWHERE:
         return f"; did you mean {ELSEWHERE[name.lower()]}?"
-    close = get_close_matches(name[:50].lower().replace("_", "-"), names, n=1, cutoff=0.7)
+    wanted = name[:50] if is_code else name[:50].lower().replace("_", "-")
+    close = get_close_matches(wanted, names, n=1, cutoff=0.7)
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -111,10 +129,15 @@ class Registry(Mapping[str, str]):
         Name -> ``"module:attribute"``.
     asks
         Attributes that every plugin must have; ``"__call__"`` where it is called.
+    others
+        What else the setting takes, in words.
     """
 
-    def __init__(self, setting: str, table: dict[str, str], *, asks: Sequence[str] = ()) -> None:
+    def __init__(
+        self, setting: str, table: dict[str, str], *, asks: Sequence[str] = (), others: str = "module:attribute"
+    ) -> None:
         self.setting = setting
+        self._others = others
         self._table = table
         self._asks = asks
 
@@ -138,7 +161,7 @@ class Registry(Mapping[str, str]):
             raise SettingError(
                 self.setting,
                 name,
-                f"choose one of {choices}, or give module:attribute{did_you_mean(name, self._table)}",
+                f"choose one of {choices}, or give {self._others}{did_you_mean(name, self._table)}",
             )
         if name in self._table:
             return load_reference(reference)  # a failure of ours is a bug: its traceback must be seen

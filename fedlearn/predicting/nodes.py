@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +38,19 @@ def state_on_node(folder: Path, node: int, state: State, model: Any, config: Run
     UsageError
         If there is no such node, or it has kept no model of its own.
     """
-    if not 0 <= node < config.clients:
-        raise UsageError(f"node = {node}: the run has nodes 0 to {config.clients - 1}")
+    if not isinstance(node, Integral) or not 0 <= node < config.clients:
+        raise UsageError(f"client = {node!r}: the run has clients 0 to {config.clients - 1}")
     kept = _memories(folder).get(FIRST_NODE_ID + node, b"")
     if kept:
         with claimed():
             own: State = load_reference(CLIENT_OWN)(kept, state, model, config)
         if not is_same(own, state):
             return own
-    why = "it took part in no round, or the run's settings keep no personal layers (training.personal)"
-    raise UsageError(f"{folder}: node {node} has no model of its own: {why}")
+    why = (
+        "it took part in no round, or the run keeps no personal layers (training.personal), or was made on a network, "
+        "whose clients keep theirs to themselves"
+    )
+    raise UsageError(f"{folder}: client {node} has no model of its own: {why}")
 
 
 def _memories(folder: Path) -> dict[int, bytes]:

@@ -78,5 +78,5 @@ def predictor_in(folder: Path, config: RunConfig, spec: DataSpec, state: State) 
 def chosen_state(folder: Path, config: RunConfig, spec: DataSpec, *, node: int | None, best: bool) -> State:
     """Return the final state, the best one, or that of a node; raise UsageError where two are asked for."""
     if node is not None and best:
-        raise UsageError("node and best: give one of them: a node keeps its latest layers alone")
+        raise UsageError("client and best: give one of them: a client keeps only its latest layers")
     return state_in(folder, BEST if best else MODEL) if node is None else state_of_node(folder, config, spec, node)

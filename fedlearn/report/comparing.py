@@ -117,7 +117,7 @@ def _html(table: Table) -> str:
 def _read(path: Path) -> StoredRun:
     check_path(path)
     if not path.is_dir():
-        raise UsageError(f"{path}: there is no such folder")
+        raise UsageError(f"{path}: there is no such folder: name a run folder")
     if not is_run(path):
         raise UsageError(f"{path}: it is no run folder; compare takes two runs")
     return read_run(path.resolve().name, path)

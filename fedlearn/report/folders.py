@@ -36,7 +36,7 @@ def run_folders(paths: Iterable[Path]) -> dict[str, Path]:
         check_path(path)
         folder = path.resolve()
         if not folder.is_dir():
-            raise UsageError(f"{path}: there is no such folder")
+            raise UsageError(f"{path}: there is no such folder: name a run folder, or a folder of runs")
         inside = runs_below(folder)
         if not inside:
             raise UsageError(f"{path}: it holds no run; name a run folder, a sweep, or a folder of run folders")

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fedlearn.core.errors import UsageError, printable, said
+from fedlearn.plugins.extras import MissingExtra
 from fedlearn.report.charts.kinds import Chart, HeatMap
 from fedlearn.report.charts.learning import curves, pareto
 from fedlearn.report.charts.nodes import over_nodes
@@ -65,9 +66,12 @@ def write_report(
     write_atomically(out / "tables" / "rounds.csv", rounds_table(runs).as_csv().encode())
     (out / "figures").mkdir(exist_ok=True)
     problems = [problem for run in runs for problem in run.problems]
-    for name, chart in _figures(runs):
+    for name, chart in _figures(runs) if formats else ():
         try:
             save(chart, out / "figures", re.sub(r"[^\w-]", "_", name), formats=formats)  # a column may have any name
+        except MissingExtra as error:
+            problems.append(f"the page is whole, but there are no figures as files: {error}")
+            break
         except (ValueError, OverflowError, ArithmeticError) as error:  # of numbers that no figure can show
             problems.append(f"figure {printable(name)} cannot be drawn: {said(error)}")
     write_report_checksums(out)

@@ -35,5 +35,5 @@ def refuse(names: Sequence[str], folder: Path) -> None:
         what = "; ".join(CHANGES[name] for name in names)
         raise UsageError(
             f"the run in {folder} was begun before fedlearn's arithmetic changed: {what}: begin another run, or go on "
-            "as it is computed now by --accept-code (accept_code=True), which the results will say"
+            "as it is computed now by --accept-code, which the results will say"
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fedlearn.core.errors import CheckpointError
 from fedlearn.runs.appended import Appended
-from fedlearn.runs.environment import environment
+from fedlearn.runs.environment import versions
 from fedlearn.runs.files import sha256, write_atomically
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.names import (
@@ -32,6 +32,7 @@ from fedlearn.runs.names import (
     MODEL,
     MODELS,
     NODES,
+    PARTS,
     SETTINGS,
     STATISTICS,
     SUMMARY,
@@ -43,7 +44,7 @@ from fedlearn.runs.stored import read_part
 
 FILES = (SETTINGS, ENVIRONMENT, DATA, DEALT, EVENTS, NODES, TABLE, MODEL, BEST, CHECKPOINT, CLASSES, STATISTICS,
          SUMMARY, f"{MODELS}/*.safetensors", "objects/*.pickle")  # fmt: skip
-REPORTED = tuple(f"**/*.{kind}" for kind in ("html", "csv", "tex", "md", "svg", "png", "pdf"))  # of a report
+REPORTED = ("[!.]*", "**/[!.]*")  # of a report
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Checksums:
     code
         File -> SHA-256 of own code.
     packages
-        Name -> version.
+        Name -> version; also of Python.
     sha256
         That of all else in this file.
     """
@@ -81,7 +82,7 @@ def write_checksums(folder: Path) -> None:
     """Write the checksums of a run that has ended; none where its folder cannot be read or written any more."""
     with suppress(CheckpointError, OSError):
         manifest = Manifest.read(folder / CHECKPOINT)
-        _write(folder, Checksums(_found(folder, FILES), manifest.data, dict(manifest.code), environment()["packages"]))
+        _write(folder, Checksums(_found(folder, FILES), manifest.data, dict(manifest.code), versions()))
 
 
 def write_report_checksums(folder: Path) -> None:
@@ -96,7 +97,8 @@ def _write(folder: Path, found: Checksums) -> None:
 
 def _found(folder: Path, patterns: tuple[str, ...]) -> dict[str, str]:
     paths = sorted({path for pattern in patterns for path in folder.glob(pattern)})
-    return {str(path.relative_to(folder)): digest for path in paths if (digest := _sha256(path))}
+    found = {str(path.relative_to(folder)): digest for path in paths if (digest := _sha256(path))}
+    return {name: digest for name, digest in found.items() if name != MANIFEST}
 
 
 def _sha256(path: Path) -> str:
@@ -130,8 +132,11 @@ def changed_files(folder: Path, found: Checksums) -> Iterator[str]:
     yield from (f"{name}: it was added" for name in _found(folder, patterns) if name not in found.files)
 
 
-def changed_parts(folder: Path) -> Iterator[str]:
-    """Yield a line for each part of the last stored round that is not what `checkpoint.json` names."""
+def changed_parts(folder: Path, *, has_ended: bool) -> Iterator[str]:
+    """Yield a line for each part of the last stored round that is not what `checkpoint.json` names.
+
+    Of a run that has ended no other parts are left.
+    """
     try:
         manifest = Manifest.read(folder / CHECKPOINT)
         history = read_part(folder, HISTORY, manifest.history_sha256, first=manifest.history_bytes)
@@ -143,6 +148,8 @@ def changed_parts(folder: Path) -> Iterator[str]:
             read_part(folder, name, digest, first=manifest.sizes.get(name))
         except CheckpointError as error:
             yield str(error).partition(";")[0]
+    parts = (f"{PARTS}/{path.name}" for path in sorted((folder / PARTS).glob("*")) if has_ended)
+    yield from (f"{name}: it was added" for name in parts if name not in {*manifest.files, HISTORY})
     if _sha256(folder / MODEL) != manifest.files.get(state_name(manifest.rounds)):
         yield f"{MODEL}: it is not the model of round {manifest.rounds} in {CHECKPOINT}"
     yield from _changed_numbers(folder / TABLE, [json.loads(line) for line in history.splitlines()])

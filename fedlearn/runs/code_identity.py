@@ -38,7 +38,7 @@ def checked_code(folder: Path, config: RunConfig) -> dict[str, str]:
     if changed := changed_code(manifest.code, code):
         raise UsageError(
             f"{changed[0]}: it has changed since the run in {folder} was begun, and is a part of it: put it back, or "
-            "go on with the code as it is by --accept-code (accept_code=True), which the results will say"
+            "go on with the code as it is by --accept-code, which the results will say"
         )
     if code and not manifest.code:
         log.warning("%s: the version that began the run stored no checksums of own code: it goes on as it is", folder)

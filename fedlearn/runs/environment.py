@@ -35,6 +35,11 @@ def environment() -> dict[str, Any]:
     }
 
 
+def versions() -> dict[str, str | None]:
+    """Return the versions of this process: of Python, and of the packages that make results."""
+    return {"python": sys.version.split()[0], **{name: _version(name) for name in REPORTED_PACKAGES}}
+
+
 def gpus_in(folder: Path) -> list[str]:
     """Return the models that NVIDIA's driver tells of in a folder, such as "NVIDIA H200"; torch is not asked.
 

@@ -55,6 +55,16 @@ def new_folder(runs: Path = Path("runs")) -> Path:
     raise AssertionError("counting has no end")
 
 
+def _by_names_of_today(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return stored settings by the names that they have now.
+
+    >>> _by_names_of_today({"engine.address": "", "engine.client_cpus": 2.0, "clients": 5})
+    {'engine.options.client_cpus': 2.0, 'clients': 5}
+    """
+    renamed = {name: FORMER.get(name, (None, name)) for name in stored}
+    return {today: stored[name] for name, (default, today) in renamed.items() if stored[name] != default}
+
+
 def _is_there(place: str) -> bool:
     with suppress(OSError, ValueError):  # as for names that no file can have
         return Path(place).exists()
@@ -63,6 +73,12 @@ def _is_there(place: str) -> bool:
 
 BEFORE_THERE_WAS_ONE = {"data.validation_share": 0.0}
 """Settings that older folders lack, and whose default follows from others: what their runs have done."""
+FORMER = {
+    "engine.address": ("", "engine.options.address"),
+    "engine.client_cpus": (1.0, "engine.options.client_cpus"),
+    "engine.client_gpus": (0.0, "engine.options.client_gpus"),
+}
+"""Setting that older folders have -> its default then, which is left out, and the name of today for other values."""
 
 
 class RunFolder:
@@ -159,7 +175,7 @@ class RunFolder:
         """
         path = self.path / SETTINGS
         if not self.has_settings:
-            raise UsageError(f"--resume {self.path}: there is no run, {SETTINGS} is missing")
+            raise UsageError(f"{self.path}: there is no run, {SETTINGS} is missing: name a run folder")
         try:
             open_regular(path).close()
         except OSError as error:
@@ -167,7 +183,7 @@ class RunFolder:
                 f"{path}: {error.strerror}: put back the one that was written, or begin another run"
             ) from None
         try:
-            return self._found_again(BEFORE_THERE_WAS_ONE | flat_from_file(path))
+            return self._found_again(BEFORE_THERE_WAS_ONE | _by_names_of_today(flat_from_file(path)))
         except (ValueError, RecursionError) as error:
             what = " ".join(str(error).split())[:200]
             raise UsageError(f"{path}: not valid TOML: {what}; put back what was written") from None
@@ -212,6 +228,20 @@ class RunFolder:
         """Return whether the run was begun with the same data, by its fingerprint, that the settings name now."""
         data = Manifest.read(self.path / CHECKPOINT).data
         return data in ("", fingerprint_of(config, dataset_of(config)))
+
+    def has_other_table(self, spec: DataSpec) -> bool:
+        """Return whether the run was begun with another declaration of its table, which no hash of its rows tells."""
+        with suppress(UsageError):  # a damaged data.json is named by `fedlearn verify`, and is no reason to stop
+            return self.read_spec().table != spec.table
+        return False
+
+    def check_table(self, spec: DataSpec) -> None:
+        """Refuse, by a UsageError, a declared table whose declaration has changed since the run was begun."""
+        if self.has_other_table(spec):
+            raise UsageError(
+                f"{spec.name}: its declaration has changed since the run in {self.path} was begun, so that the model "
+                "would get other inputs: put the columns, bounds and categories back, or begin another run"
+            )
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Store the results of the run (summary.json)."""

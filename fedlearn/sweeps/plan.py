@@ -27,8 +27,7 @@ A *point* is one combination of all axes; a *run* is a point with a seed.
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -38,6 +37,7 @@ import tomli_w
 
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, flat_from_assignments
+from fedlearn.config.syntax import parsed
 from fedlearn.core.errors import UsageError, said
 from fedlearn.data.validation import SHARE
 from fedlearn.models.loaded import can_validate
@@ -88,11 +88,11 @@ class Plan:
     def from_file(cls, path: Path, *, quick: bool = False) -> Self:
         """Return the plan in a TOML file; raise UsageError, in one line, if the plan is wrong."""
         try:
-            tree = tomllib.loads(path.read_text(encoding="utf-8"))
+            tree = parsed(path.read_bytes())
         except OSError as error:
-            raise UsageError(f"{path}: {error.strerror or error}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path}: not valid TOML: {error}") from None
+            raise UsageError(f"{path}: {error.strerror or error}: name the file of a plan") from None
+        except ValueError as error:
+            raise UsageError(f"{path}: {error}") from None
         try:
             plan = cls.from_tree(tree, quick=quick)
             list(plan.runs())
@@ -110,7 +110,7 @@ class Plan:
         for setting, values in flat_from(tree.get("grid", {})).items():
             if not isinstance(values, list):
                 raise UsageError(f"grid.{setting} = {values!r}: give a list of values")
-            axes[setting] = {str(value): {setting: value} for value in values}
+            axes[setting] = axis_of(setting, values)
         for axis, choices in (tree.get("choices", {}) | other.get("choices", {})).items():
             axes[axis] = {label: flat_from(settings) for label, settings in choices.items()}
         return cls(
@@ -143,23 +143,9 @@ class Plan:
         """The settings that vary over the runs: setting -> its axis."""
         return {name: axis for axis, labels in self.axes.items() for flat in labels.values() for name in flat}
 
-    def varied(self, axes: Sequence[str]) -> Self:
-        """Return the plan with an axis for each ``KEY=VALUE,VALUE``, which replaces the plan's own axis of that name.
-
-        Values that hold a comma are given as a TOML list: ``compression.codec=["identity","drop:0.1,eden"]``.
-        """
-        more: dict[str, Mapping[str, Flat]] = {}
-        for axis in axes:
-            setting, equals, text = axis.partition("=")
-            setting, text = setting.strip(), text.strip()
-            if not equals or not setting or not text:
-                raise UsageError(
-                    f"--vary {said(axis)}: write it as key=value,value, for example --vary training.lr=0.1,0.05"
-                )
-            if setting in more:
-                raise UsageError(f"--vary {said(axis)}: {said(setting)} is varied twice")
-            more[setting] = {str(value): {setting: value} for value in _values_of(text)}
-        return replace(self, axes={**self.axes, **more})
+    def with_axes(self, axes: Axes) -> Self:
+        """Return the plan with further axes, or with others in place of its own of these names."""
+        return replace(self, axes={**self.axes, **axes})
 
     def chosen(self, choices: Sequence[str]) -> Callable[[Run], bool]:
         """Return a test of runs: on each axis named in `choices` (``AXIS=LABEL``) a run must have a named label."""
@@ -221,6 +207,30 @@ class Plan:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise UsageError(f"two points would have the same folder, {twice}: give them other labels")
+
+
+def axes_in(texts: Sequence[str]) -> Axes:
+    """Return an axis for each ``KEY=VALUE,VALUE``.
+
+    Values that hold a comma are given as a TOML list: ``compression.codec=["identity","drop:0.1,eden"]``.
+    """
+    axes: dict[str, Mapping[str, Flat]] = {}
+    for given in texts:
+        setting, equals, text = given.partition("=")
+        setting, text = setting.strip(), text.strip()
+        if not equals or not setting or not text:
+            raise UsageError(
+                f"--vary {said(given)}: write it as key=value,value, for example --vary training.lr=0.1,0.05"
+            )
+        if setting in axes:
+            raise UsageError(f"--vary {said(given)}: {said(setting)} is varied twice")
+        axes[setting] = axis_of(setting, _values_of(text))
+    return axes
+
+
+def axis_of(setting: str, values: Iterable[Any]) -> Mapping[str, Flat]:
+    """Return the axis of a setting: label -> the setting with one of its values."""
+    return {str(value): {setting: value} for value in values}
 
 
 def name_of(labels: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +18,7 @@ from fedlearn.engine.prepare import prepared
 from fedlearn.engine.session import engine_of, session
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.kept_objects import objects_kept
 from fedlearn.runs.names import CHECKPOINT
 from fedlearn.runs.stop_requests import stoppable
 from fedlearn.sweeps.machines import can_spread, on_machines
@@ -95,17 +96,24 @@ def _has_stopped(run: Run, result: Result) -> bool:
 def ended(missing: Sequence[Run], folder: Path) -> Generator[tuple[Run, FedlearnError | None], None, None]:
     """Make runs; yield each as it ends, with the error that has ended it."""
     configs = [run.config.model_copy(update={"out": str(place_of(run, folder).resolve())}) for run in missing]
-    if side := _side_by_side(configs):
-        with closing(side) as those:
-            yield from ((missing[place], error) for place, error in those)
-        return
-    for run, config in zip(missing, configs, strict=True):
-        try:
-            engine_of(config.engine.name)(config)
-        except FedlearnError as error:
-            yield run, error
-        else:
-            yield run, None
+    with ExitStack() as kept:
+        for config in configs:
+            kept.enter_context(objects_kept(config))
+        if side := _side_by_side(configs):
+            with closing(side) as those:
+                yield from ((missing[place], error) for place, error in those)
+            return
+        for run, config in zip(missing, configs, strict=True):
+            yield run, _error_of(config)
+
+
+def _error_of(config: RunConfig) -> FedlearnError | None:
+    """Make a run; return the error that has ended it."""
+    try:
+        engine_of(config.engine.name)(config)
+    except FedlearnError as error:
+        return error
+    return None
 
 
 def _side_by_side(configs: Sequence[RunConfig]) -> Generator[Ended, None, None] | None:

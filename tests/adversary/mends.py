@@ -383,7 +383,7 @@ MENDS = (
     ),
     Mend(
         "L5", "fedlearn/runs/folder.py",
-        "self._found_again(BEFORE_THERE_WAS_ONE | flat_from_file(path))", "BEFORE_THERE_WAS_ONE | flat_from_file(path)",
+        "self._found_again(BEFORE_THERE_WAS_ONE | _by_names", "(BEFORE_THERE_WAS_ONE | _by_names",
         f"{MANY_RUNS}::test_a_study_that_was_moved_with_its_data_goes_on",
     ),
     Mend(
@@ -398,12 +398,12 @@ MENDS = (
         "unit/data/test_tables.py::test_categories_that_are_not_declared_are_counted_with_the_most_frequent",
     ),
     Mend(
-        "M2", "fedlearn/data/tables.py",
+        "M2", "fedlearn/data/owners.py",
         'return re.sub(r"^([+-]?\\d+)\\.0*$", r"\\1", text.strip())', "return text.strip()",
         "unit/data/test_tables.py::test_a_code_that_went_through_a_float_column_is_the_declared_one",
     ),
     Mend(
-        "M2", "fedlearn/data/tables.py",
+        "M2", "fedlearn/data/owners.py",
         'return re.sub(r"^([+-]?\\d+)\\.0*$", r"\\1", text.strip())', "return text",
         "unit/data/test_tables.py::test_blanks_around_names_and_cells_do_not_count",
     ),
@@ -414,8 +414,8 @@ MENDS = (
     ),
     Mend(
         "M4", "fedlearn/data/tables.py",
-        "place.get(text, place.get(_plain(text), np.nan)) for text", "np.nan if _plain(text) in MISSING else "
-        "place.get(text, place.get(_plain(text), np.nan)) for text",
+        "place.get(text, place.get(plain_text(text), np.nan)) for text", "np.nan if plain_text(text) in MISSING else "
+        "place.get(text, place.get(plain_text(text), np.nan)) for text",
         "unit/data/test_tables.py::test_a_category_that_reads_like_missing_is_one_where_it_is_declared",
     ),
     Mend(
@@ -743,7 +743,7 @@ MENDS = (
     ),
     Mend(
         "J10", "fedlearn/commands/shared.py",
-        'table.add_row("learning rate", escape(str(summary["learning_rate"])))', "pass",
+        'yield "learning rate", escape(str(summary["learning_rate"]))', "pass",
         "end_to_end/test_notes.py::test_result_says_how_the_rate_falls",
     ),
     Mend(

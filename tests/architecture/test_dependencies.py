@@ -9,6 +9,8 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+from fedlearn.plugins.extras import EXTRA_OF
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("fedlearn", "server", "client", "strategies", "experiments")
 DISTRIBUTIONS = {  # import name -> distribution, where they differ by more than a dash
@@ -21,6 +23,7 @@ DISTRIBUTIONS = {  # import name -> distribution, where they differ by more than
     "yaml": "pyyaml",
 }
 NOT_IMPORTED = {  # distribution -> why it is declared all the same
+    "fedlearn": "one extra names others",
     "furo": "make docs",
     "hatchling": "tests build the wheel",
     "hypothesis": "tests",
@@ -32,6 +35,7 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "nbclient": "tests execute notebooks",
     "onnx": "torch writes files of ONNX with it",
     "onnxscript": "torch writes files of ONNX with it",
+    "optuna": "tests/docs runs its page",
     "nbformat": "tests execute notebooks",
     "myst-parser": "make docs",
     "playwright": "tests drive a browser",
@@ -91,6 +95,20 @@ def declared(*, extras: bool) -> set[str]:
     return {re.match(r"[\w-]+", requirement).group() for requirement in requirements}
 
 
+def all_of_ours() -> dict[str, str]:
+    """Return the distributions of `fedlearn[all]`, each with the extra of its own that has it."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    wanted = re.findall(r"\w+", extras["all"][0].partition("[")[2])
+    return {re.match(r"[\w-]+", each).group(): name for name in wanted for each in extras[name]}
+
+
+def test_a_missing_library_is_said_to_be_of_the_extra_that_has_it():
+    said = {DISTRIBUTIONS.get(name, name.replace("_", "-")): extra for name, extra in EXTRA_OF.items()}
+    of_flower = {name: extra for name, extra in all_of_ours().items() if extra == "network"}
+    assert {**said, **of_flower}.items() >= all_of_ours().items()
+    assert said.keys() <= declared(extras=True)
+
+
 def test_every_import_is_declared():
     assert {
         name: files for name, files in files_by_import().items() if name not in declared(extras=True) | ELSEWHERE.keys()
@@ -106,7 +124,7 @@ def test_reasons_are_of_packages_that_need_one():
 
 
 def test_what_may_be_missing_is_imported_in_its_own_place_alone():
-    optional = set(files_by_import()) - declared(extras=False)
+    optional = set(files_by_import()) - declared(extras=False) - set(all_of_ours())
     assert optional == set(PLACES)
     for name in optional:
         assert [file for file in files_by_import()[name] if not file.startswith(PLACES[name])] == []

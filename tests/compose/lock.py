@@ -24,9 +24,12 @@ HEAD = """\
 
 
 def declared() -> list[str]:
-    """Return the requirements of pyproject.toml: to run, to be built, and to be installed in place."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return [*project["project"]["dependencies"], *project["build-system"]["requires"], "editables"]
+    """Return the requirements of pyproject.toml: to run all, to be built, and to be installed in place."""
+    read = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = read["project"]["optional-dependencies"]
+    wanted = re.findall(r"\w+", extras["all"][0].partition("[")[2])
+    needed = [*read["project"]["dependencies"], *(each for name in wanted for each in extras[name])]
+    return [*needed, *read["build-system"]["requires"], "editables"]
 
 
 @dataclass

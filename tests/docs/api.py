@@ -40,7 +40,8 @@ API = {
         "Runs",
         "This page documents the call that makes a run, and the object that a run is.",
         (
-            *_of("fedlearn", "run load compare Run session partitions"),
+            *_of("fedlearn", "run sweep load compare Run session partitions"),
+            "fedlearn.api.sweeping:Sweep",
             "fedlearn.api:runs",
             "fedlearn.report.partitions:Partitions",
             "fedlearn:by_hand",

@@ -8,7 +8,8 @@
 | ``text``, ``{...}`` of Sphinx | is read only |
 
 A page begins in an empty folder. One that takes longer than a few seconds says ``long: true`` in its front matter, one
-that starts a federation of processes ``network: true``.
+that starts a federation of processes ``network: true``, one that imports a package that need not be there
+``needs: package``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -40,6 +42,12 @@ LAST = "--- what the last block prints ---\n"
 def says(page: Path, word: str) -> bool:
     """Whether a page says in its front matter that it is "long", or wants a "network"."""
     return re.search(rf"\A---\n(?:.*\n)*?{word}: true\n", page.read_text(encoding="utf-8")) is not None
+
+
+def missing(page: Path) -> str:
+    """Return the package that a page needs, by its front matter, and that is not installed; empty if there is none."""
+    needed = re.search(r"\A---\n(?:.*\n)*?needs: (\w+)\n", page.read_text(encoding="utf-8"))
+    return needed[1] if needed and find_spec(needed[1]) is None else ""
 
 
 def program(text: str, kinds: Collection[str] = ()) -> str:

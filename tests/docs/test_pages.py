@@ -6,7 +6,7 @@ import pytest
 
 from tests.compose.federation import why_not
 from tests.docs.gallery import FIGURES, GALLERY
-from tests.docs.pages import PAGES, ROOT, program, run, says
+from tests.docs.pages import PAGES, ROOT, missing, program, run, says
 
 RUNNABLE = [page for page in PAGES if program(page.read_text(encoding="utf-8"))]
 
@@ -15,6 +15,8 @@ def marks_of(page):
     needs = (
         [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())] if says(page, "network") else []
     )
+    if name := missing(page):
+        needs.append(pytest.mark.skip(reason=f"pip install {name}"))
     return needs + [pytest.mark.long] * says(page, "long")
 
 

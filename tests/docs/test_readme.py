@@ -87,4 +87,4 @@ def test_every_line_of_a_shell_block_is_of_a_kind_that_is_run():
         if line.startswith("make "):
             assert line.split()[1] in made | {"simulate", "test-quick", "test-all"}, line
         else:
-            assert line.startswith(("pip install .", "CLIENTS=10 docker compose up")), line
+            assert line.startswith(("pip install '.[all]'", "CLIENTS=10 docker compose up")), line

@@ -85,7 +85,7 @@ def test_a_resume_names_the_change_that_concerns_it_and_goes_on_where_it_is_acce
         return
     with pytest.raises(UsageError) as caught:
         fedlearn.run(resume=run.folder, rounds=3, progress=False)
-    assert CHANGES[name] in str(caught.value) and "--accept-code" in str(caught.value)
+    assert CHANGES[name] in str(caught.value) and "accept_code=True" in str(caught.value)
     assert not any(text in str(caught.value) for other, text in CHANGES.items() if other != name)
     resumed = fedlearn.run(resume=run.folder, rounds=3, progress=False, accept_code=True)
     assert f"fedlearn's {name}" in resumed.summary["notices"][-1]

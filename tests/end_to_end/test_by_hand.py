@@ -74,7 +74,7 @@ def test_too_few_updates_leave_the_model_and_the_round_begins_anew(tmp_path):
     ("settings", "named"),
     [
         ({"settings": {"secure.sums": "masked"}}, r"secure\.sums"),
-        ({"engine": "ray"}, r"engine\.name"),
+        ({"engine": "ray"}, "engine = 'ray': rounds by hand"),
         ({"settings": {"rounds.schedule": "buffered"}}, r"rounds\.schedule"),
     ],
 )

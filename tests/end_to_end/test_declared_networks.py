@@ -8,6 +8,7 @@ import pytest
 from torch import nn
 
 import fedlearn
+from fedlearn.commands.verified import verified
 from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays, from_frame
 from fedlearn.predicting import Preparation
@@ -89,6 +90,20 @@ def test_means_and_deviations_of_all_nodes_scale_a_later_run_and_its_new_rows(tm
     assert scaled.summary["mae"] < run("by range", "").summary["mae"]
     with pytest.raises(UsageError, match=r"data\.scaling"):
         run("wrong", {"height": (0, 1)})
+
+
+def test_a_declaration_that_has_changed_is_found_and_refused(tmp_path):
+    people(60, 1).to_csv(tmp_path / "people.csv", index=False)
+    text = "data = 'people.csv'\ntarget = 'rain'\ntarget_bounds = [0, 1000]\nbounds = { age = [18, 100] }\n"
+    (tmp_path / "t.toml").write_text(text)
+    run = fedlearn.run(data=tmp_path / "t.toml", model="linear", out=tmp_path / "run", **SMALL)
+    (tmp_path / "t.toml").write_text(text.replace("18, 100", "18, 190"))
+    with pytest.raises(UsageError, match=r"t\.toml: its declaration has changed since the run in"):
+        fedlearn.run(resume=run, rounds=3, progress=False)
+    assert any("declares its table in another way" in line for line in verified(run.folder, again=False).wrong)
+    (tmp_path / "t.toml").write_text(text)
+    assert not verified(run.folder, again=False).wrong
+    assert fedlearn.run(resume=run, rounds=3, progress=False).summary["rounds"] == 3
 
 
 @pytest.mark.long

@@ -62,12 +62,12 @@ def test_a_row_from_outside_brings_data_strategy_rounds_and_metric_along(execute
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"model.options.width": 0}, "model.options.width = 0: it should be greater than or equal to 1"),
+        ({"model.options.width": 0}, "model.options.width = 0: expected a whole number of at least 1"),
         ({"model.options.widht": 3}, "model.options.widht = 3: there is no such option; did you mean width?"),
         ({"clients": 13}, "clients = 13: at most 12, the number of groups of 'writers'"),
         ({"data.dataset": "digits"}, "data.partition = 'natural': 'digits' has no groups"),
         ({"model.name": "writers:EACH"}, "a name in capitals must be a ModelSpec, not int"),
-        ({"model.name": "letters:of_rgb"}, "expected input[2, 1, 28, 28] to have 3 channels, but got 1"),
+        ({"model.name": "letters:of_rgb"}, "a convolution takes 3 channels and gets 1: write in_channels=1"),
         (
             {"model.name": "letters:of_few"},
             "a step on two examples of 'writers' (shape (28, 28, 1), 62 classes) fails: "

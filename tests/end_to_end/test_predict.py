@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 from sklearn.base import clone
 from sklearn.inspection import permutation_importance
 from torch import nn
@@ -15,6 +16,7 @@ from torch import nn
 import fedlearn
 from fedlearn.cli import main
 from fedlearn.core.errors import UsageError
+from fedlearn.data import from_arrays
 from fedlearn.predicting import Preparation
 from fedlearn.predicting.answers import Wanted
 from fedlearn.predicting.scored import predict_file
@@ -101,6 +103,18 @@ def test_each_node_predicts_with_the_layers_that_it_keeps(folder, new, settings)
         np.testing.assert_allclose(found, by_hand(run.model(node=node), new), atol=1e-6)
     assert not np.allclose(shares[0], shares[1])
     assert not np.allclose(shares[0], run.predict_proba(new))
+    assert np.array_equal(run.predict_proba(new, client=1), shares[1])
+    assert np.array_equal(run.to_sklearn(client=1).predict(new), run.predict(new, client=1))
+    for wrong, why in {3: "the run has clients 0 to 2", -1: "0 to 2", "1": "0 to 2", 1.5: "0 to 2"}.items():
+        with pytest.raises(UsageError, match=f"client = .*{why}"):
+            run.predict(new, client=wrong)
+    with pytest.raises(UsageError, match="client = 1 and node = 2: they mean the same"):
+        run.predict(new, client=1, node=2)
+    new.to_csv(folder / "new.csv", index=False)
+    scored = folder / "scored.parquet"
+    with pytest.raises(SystemExit):
+        main(["predict", f"{run.folder}", f"{folder}/new.csv", "--out", f"{scored}", "--client", "1", "--proba"])
+    np.testing.assert_allclose(pd.read_parquet(scored)["probability_yes"], shares[1][:, 1], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -206,3 +220,32 @@ def test_several_targets_are_predicted_by_name(tmp_path):
     np.testing.assert_allclose(fedlearn.load(run.folder).to_sklearn().predict(frame), wanted, atol=1e-6)
     with pytest.raises(UsageError, match="no probabilities"):
         run.predict_proba(frame)
+
+
+def test_pictures_of_any_size_and_kind_are_predicted_as_by_hand(tmp_path):
+    rng = np.random.default_rng(1)
+    for number in range(30):
+        place = tmp_path / "pictures" / ("day", "night")[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 8, 3), np.uint8) // (1 + number % 2)).save(place / f"{number}.png")
+    new = [Image.fromarray(rng.integers(0, 256, shape, np.uint8)) for shape in ((8, 8, 3), (20, 9, 3), (5, 6))]
+    run = fedlearn.run(data=str(tmp_path / "pictures"), model="linear", out=str(tmp_path / "run"), **SMALL)
+    sized = [each.convert("RGB").resize((8, 8), Image.Resampling.BILINEAR) for each in new]
+    scaled = (np.stack([np.asarray(each) for each in sized]) / 255 - run.spec.mean) / run.spec.std
+    wanted = run.model()(torch.tensor(scaled.transpose(0, 3, 1, 2), dtype=torch.float32)).softmax(1)
+    np.testing.assert_allclose(run.predict_proba(new), wanted.detach(), atol=1e-6)
+    assert run.predict(new).tolist() == [("day", "night")[place] for place in wanted.argmax(1)]
+
+
+class NextLetter(nn.Embedding):
+    def __init__(self):
+        super().__init__(3, 3)
+
+
+def test_letters_of_texts_are_predicted_as_by_hand(tmp_path):
+    tokens = np.random.default_rng(1).integers(0, 3, (60, 6))
+    letters = from_arrays(tokens[:, :-1], tokens[:, 1:], vocabulary=3, classes=["a", "b", "c"])
+    run = fedlearn.run(data=letters, model=NextLetter, out=str(tmp_path / "run"), **SMALL)
+    wanted = torch.tensor(run.state["weight"][[[0, 1, 2, 2, 0], [2, 1, 1, 0, 0]]]).softmax(-1)
+    np.testing.assert_allclose(run.predict_proba(["abcca", "cbbaa"]), wanted, atol=1e-6)
+    assert run.predict(["abcca", "cbbaa"]).tolist() == np.array(["a", "b", "c"])[wanted.argmax(-1)].tolist()

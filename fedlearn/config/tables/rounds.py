@@ -16,7 +16,11 @@ class RoundSettings(Settings):
     """Settings of the three phases of a round: selection, configuration, reporting."""
 
     total: Annotated[
-        int, Field(ge=1), Flag("--rounds", "N", Panel.ROUNDS), AlsoCalled({"rounds", "num_rounds"}), FreeToChange()
+        int,
+        Field(ge=1),
+        Flag("--rounds", "N", Panel.ROUNDS),
+        AlsoCalled({"rounds", "num_rounds", "comm_round", "communication_rounds", "global_rounds"}),
+        FreeToChange(),
     ] = Field(default=20, description="How many rounds to commit.")
     schedule: Annotated[str, AlsoCalled({"schedule"})] = Field(
         default="synchronous",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,13 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
 from fedlearn.core.seeding import rng_for
+from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.base import joined as examples_joined
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import draws_by_itself, share_held_out
 from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order
 from fedlearn.data.sources.declared import SPLIT_SEED, TEST_SHARE
+from fedlearn.data.stored import kept
 
 KINDS = {"U": "texts", "b": "truth values", "f": "floats", "i": "integers", "u": "integers"}
 
@@ -83,6 +88,55 @@ def with_held_out(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
         for ending, chosen in (("", ~is_test), ("_test", is_test))
     }
     return {**arrays, **parts}
+
+
+def joined_sets(sets: Mapping[str, Dataset], name: str) -> Dataset:
+    """Return the data sets of several nodes, by the nodes' names, as one in which each node is a group.
+
+    Raises
+    ------
+    UsageError
+        If two of them are not declared alike.
+    """
+    nodes, each = tuple(sets), list(sets.values())
+    facts = [replace(found.spec, name="", groups=0) for found in each]
+    for node, found, fact in zip(nodes, each, facts, strict=True):
+        if found.made is not None:
+            raise _wrong(name)(f"node {node!r}: its examples are made node by node: give the data set itself")
+        if fact != facts[0]:
+            other = next(name for name in _NAMES if getattr(fact, name) != getattr(facts[0], name))
+            said = _NAMES[other]
+            raise _wrong(name)(f"node {node!r} has another {said} than node {nodes[0]!r}: declare all nodes alike")
+    own = [found.validation for found in each]
+    train = [_owned(found.train, node) for node, found in enumerate(each)]
+    chosen = [_owned(found.test.at(slice(own[node])), node) for node, found in enumerate(each)]
+    tests = [_owned(found.test.at(slice(own[node], None)), node) for node, found in enumerate(each)]
+    whole = kept(
+        name, examples_joined(train), examples_joined([*chosen, *tests]), {"num_classes": 0, "mean": (), "std": ()}
+    )
+    return replace(
+        each[0],
+        name=name,
+        train=whole.train,
+        test=whole.test,
+        fingerprint=whole.fingerprint,
+        notice="; ".join(dict.fromkeys(found.notice for found in each if found.notice)),
+        group_names=nodes,
+        counted=tuple(dict.fromkeys(fact for found in each for fact in found.counted)),
+        test_is_public=each[0].test_is_public if len({found.test_is_public for found in each}) == 1 else False,
+        validation=sum(own),
+    )
+
+
+_NAMES = {field.name: field.name for field in fields(DataSpec)} | {
+    "table": "declaration",
+    "classes": "number of classes",
+}
+"""Facts of data sets, and what an error calls them."""
+
+
+def _owned(examples: Examples, node: int) -> Examples:
+    return Examples(examples.inputs, examples.targets, np.full(len(examples), node))
 
 
 def _one_frame(what: str, parts: Sequence[Any], nodes: Sequence[str], name: str) -> Any:

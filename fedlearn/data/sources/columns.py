@@ -8,13 +8,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedlearn.core.errors import DataNotFound, SettingError, UsageError
+from fedlearn.core.errors import DataNotFound, UsageError, said
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
 from fedlearn.data.reading import ending_of, one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
-from fedlearn.data.sources.as_arrays import by_text, named_columns
+from fedlearn.data.sources.as_arrays import by_text, columns_of, named_columns
 from fedlearn.data.sources.column_values import Columns, columns_of_frame
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.declared_tables import (
@@ -27,11 +27,21 @@ from fedlearn.data.sources.declared_tables import (
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.images import Size
 from fedlearn.data.sources.named import Chosen, listed
-from fedlearn.data.sources.table_files import ENDINGS, Dialect, Labels, place_of, read_table, with_words
+from fedlearn.data.sources.table_files import (
+    ENDINGS,
+    Dialect,
+    Labels,
+    names_in,
+    other_delimiter,
+    place_of,
+    read_table,
+    with_words,
+)
 from fedlearn.data.stored import dataset_at, with_facts
 
 Range = tuple[float, float]
 KINDS = "kinds of its columns"  # one cell that is no number makes a column of texts
+MOST_NAMES = 20  # of columns in an error
 READING = 5  # version of what cells and columns mean: a new number makes every cached table unknown
 
 
@@ -104,18 +114,18 @@ def from_table(
         With the file, the column, the first wrong row, and the values that are allowed.
     """
     path = _found(Path(file).expanduser().absolute())
-    if not (target or targets):
-        raise SettingError("data.options.target", "", "name the column that is learned, or several by targets")
     test_path = None if test is None else _found(path.parent / Path(test).expanduser())
-    chosen = Chosen.of(listed(path, target, targets), inputs, without, groups, regression=regression, size=size)
     dialect = Dialect(delimiter, decimal, encoding)
     dialect.check()
+    if not (target or targets):
+        raise _without_target(path, names_in(path, dialect))
+    chosen = Chosen.of(listed(path, target, targets), inputs, without, groups, regression=regression, size=size)
     schema = schema_by_keywords(
         str(path), learned=chosen.targets, bounds=bounds or {}, categories=categories or {},
-        target_bounds=target_bounds, classes=classes, **chosen.undeclared,
+        target_bounds=target_bounds, classes=classes, groups=chosen.groups, **chosen.undeclared,
     )  # fmt: skip
     if schema is not None:
-        return declared_file(path, test_path, schema, dialect, test_share=test_share)
+        return declared_file(path, test_path, schema, dialect, test_share=test_share, groups=chosen.groups)
 
     def make() -> Arrays:
         declared = Declared(str(path), classes=classes)
@@ -179,14 +189,17 @@ def from_frame(
     >>> table.spec.table.features
     ('age', 'job')
     """
+    if isinstance(frame, Mapping) and any(map(columns_of, frame.values())):
+        each = "{'west': from_frame(west, ...), 'east': from_frame(east, ...)}"
+        raise UsageError(f"{name}: these are frames of several nodes: give fedlearn.run(data={each})")
     learned = listed(name, target, targets)
     chosen = Chosen.of(learned, inputs, without, groups, regression=regression, size=size)
     schema = schema_by_keywords(
         name, learned=chosen.targets, bounds=bounds or {}, categories=categories or {},
-        target_bounds=target_bounds, classes=classes, **chosen.undeclared,
+        target_bounds=target_bounds, classes=classes, groups=chosen.groups, **chosen.undeclared,
     )  # fmt: skip
     if schema is not None:
-        return declared_frame(frame, test, schema, test_share=test_share, name=name)
+        return declared_frame(frame, test, schema, test_share=test_share, name=name, groups=chosen.groups)
     given = frame_arrays(
         frame, test, target=learned, inputs=inputs, without=without, groups=groups, regression=regression, size=size,
         name=name, classes=classes,
@@ -234,6 +247,16 @@ def _named(X: NDArray[Any], names: Sequence[str]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(X, columns=list(names)) if X.ndim == 2 and X.shape[1] == len(names) else X
+
+
+def _without_target(path: Path, names: Sequence[str]) -> UsageError:
+    if advice := other_delimiter(names):
+        return UsageError(f"{path} cannot be read{advice}")
+    shown = ", ".join(map(said, names[:MOST_NAMES])) + ", ..." * (len(names) > MOST_NAMES)
+    return UsageError(
+        f"{path}: which column is learned? Write --set data.options.target=COLUMN, or several as data.options.targets; "
+        f"its columns are {shown}"
+    )
 
 
 def _found(path: Path) -> Path:

@@ -252,7 +252,7 @@ class Declared:
 
     def _same_length(self, name: str, array: NDArray[Any], other_name: str, other: NDArray[Any] | None) -> None:
         if other is not None and len(array) != len(other):
-            raise self.wrong(f"{name} has {len(array)} examples and {other_name} {len(other)}")
+            raise self.wrong(f"{name} has {len(array)} examples and {other_name} {len(other)}: give one for each")
 
     def _alike(self, name: str, test_name: str, arrays: list[NDArray[Any]]) -> None:
         kinds = [f"{array.dtype} of shape (n{''.join(f', {side}' for side in array.shape[1:])})" for array in arrays]

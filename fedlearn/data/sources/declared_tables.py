@@ -32,7 +32,7 @@ log = logging.getLogger("fedlearn")
 
 def schema_by_keywords(
     where: str, *, learned: Sequence[str], bounds: Bounds, categories: Categories, target_bounds: Any, classes: Any,
-    **others: Any,
+    groups: str | None, **others: Any,
 ) -> TableSchema | None:  # fmt: skip
     """Return the schema that keywords declare; None where they declare no columns.
 
@@ -54,6 +54,10 @@ def schema_by_keywords(
         raise UsageError(
             f"{where}: {given}: bounds and categories name all columns that are learned from: leave it out"
         )
+    if groups in {*learned, *map(plain_name, bounds)}:
+        raise UsageError(
+            f"{where}: groups = {groups!r}: this column is declared as numbers, or is learned: name another"
+        )
     several = len(learned) > 1
     by_name = isinstance(target_bounds, Mapping)
     return declared_schema(
@@ -67,32 +71,43 @@ def schema_by_keywords(
     )
 
 
-def declared_frame(frame: Any, test: Any, schema: TableSchema, *, test_share: float, name: str) -> Dataset:
+def declared_frame(
+    frame: Any, test: Any, schema: TableSchema, *, test_share: float, name: str, groups: str | None = None
+) -> Dataset:
     """Return a frame as a declared table; cells that are not as declared are said in a line each."""
-    rows, of_test = (None if each is None else _columns(each, schema, name) for each in (frame, test))
+    also = (groups,) if groups else ()
+    rows, of_test = (None if each is None else _columns(each, schema, name, also) for each in (frame, test))
     assert rows is not None
-    arrays = encoded_arrays(rows, of_test, schema, share_held_out(test_share))
+    arrays = encoded_arrays(rows, of_test, schema, share_held_out(test_share), groups=groups or "")
     found = table_at(name, schema, f"{schema!r}\n{hash_of(arrays)}", lambda: arrays)
     for line in found.owner_notices:
         log.warning(line)
     return replace(found, owner_notices=())  # of exact counts, which would be stored with the run
 
 
-def _columns(frame: Any, schema: TableSchema, name: str) -> Columns:
-    names = (*schema.features, *schema.learned)
-    return declared_columns(columns_named(frame, names, name), names, schema)
+def _columns(frame: Any, schema: TableSchema, name: str, also: Sequence[str]) -> Columns:
+    names = (*schema.features, *schema.learned, *also)
+    return declared_columns(columns_named(frame, names, name), names, schema, also=also)
 
 
 def declared_file(
-    path: Path, test: Path | None, schema: TableSchema, dialect: Dialect, *, test_share: float
+    path: Path,
+    test: Path | None,
+    schema: TableSchema,
+    dialect: Dialect,
+    *,
+    test_share: float,
+    groups: str | None = None,
 ) -> Dataset:
     """Return the rows of a CSV or Parquet file as a declared table."""
+    also = (groups,) if groups else ()
     found = table_dataset(
         str(path),
         schema,
         f"{identity(*(each for each in (path, test) if each is not None))}\n{dialect}",
-        lambda: read_columns(path, schema, dialect),
-        read_test=None if test is None else lambda: read_columns(test, schema, dialect),
+        lambda: read_columns(path, schema, dialect, also=also),
+        read_test=None if test is None else lambda: read_columns(test, schema, dialect, also=also),
         test_share=test_share,
+        groups=groups or "",
     )
     return replace(found, test_is_public=False)

@@ -15,7 +15,7 @@ ROWS = "the frame"  # name of rows that are no file, in errors
 
 
 def declared_columns(
-    table: Columns, names: Sequence[str], schema: TableSchema, *, decimal: str = "."
+    table: Columns, names: Sequence[str], schema: TableSchema, *, decimal: str = ".", also: Sequence[str] = ()
 ) -> column_files.Columns:
     """Return columns of a table as those of a declared file: numbers, and the words of categories and classes.
 
@@ -23,8 +23,10 @@ def declared_columns(
     ----------
     decimal
         The character before the decimals of numbers that are written as text.
+    also
+        Those of the names that are further columns, of texts.
     """
-    words = schema.words
+    words = {**dict.fromkeys(also, ()), **schema.words}
     arrow = {name: _in_words(table.table.column(table.places[name]), words.get(name, ())) for name in names}
     return column_files.plain_columns(arrow, words, decimal if table.is_text else ".")
 

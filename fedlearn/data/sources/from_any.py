@@ -19,7 +19,7 @@ from fedlearn.data.drawing import draws_by_itself, leaves_unfit_out
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.as_arrays import array_of, columns_of
-from fedlearn.data.sources.by_node import common_classes, joined, with_held_out
+from fedlearn.data.sources.by_node import common_classes, joined, joined_sets, with_held_out
 from fedlearn.data.sources.column_guessing import (
     TESTS,
     TRAIN,
@@ -42,6 +42,7 @@ from fedlearn.data.sources.forms import (
     names_a_column,
 )
 from fedlearn.data.sources.libraries import check_lengths, hf_arrays, input_column, is_stream, torch_arrays
+from fedlearn.data.validation import OWN_ROWS
 
 FORMS = (
     "give (X, y), (X, y, X_test, y_test), (frame, 'COLUMN'), a data set of torch or of the library datasets, a "
@@ -70,6 +71,8 @@ class Brought:
         Names of the nodes, if the object gave the data of each node; their places are the groups.
     validation
         How many of the test examples, from the first, are validation rows.
+    whole
+        The data set, where the object held data sets of nodes; then there are no `arrays`.
     """
 
     name: str
@@ -77,9 +80,12 @@ class Brought:
     said: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     validation: int = 0
+    whole: Dataset | None = None
 
     def dataset(self) -> Dataset:
         """Return the data set, kept in the cache."""
+        if self.whole is not None:
+            return self.whole
         is_split = self.arrays.get("X_test") is not None
         arrays = with_held_out(self.arrays) if self.nodes and not is_split else self.arrays
         found = from_arrays(**arrays, name=self.name)
@@ -89,7 +95,7 @@ class Brought:
             return replace(found, validation=self.validation) if self.validation else found
         is_drawn = not (is_split or TEST_ROWS in found.counted or draws_by_itself())
         counted = (*found.counted, *((TEST_ROWS,) if is_drawn else ()))
-        return replace(found, group_names=self.nodes, counted=counted)
+        return replace(found, group_names=self.nodes, counted=counted, validation=self.validation)
 
     @property
     def scored(self) -> tuple[Any, Any]:
@@ -196,7 +202,7 @@ def _with_own(found: Brought, own: Brought, part: str) -> Brought:
         {"groups_test": joined("groups", groups, names, found.name)} if all(each is not None for each in groups) else {}
     )
     arrays = {**ours, "X_test": X, "y_test": y, **both}
-    said = f"part {part!r} holds validation rows, for runs that have some"
+    said = OWN_ROWS.format(f"part {part!r}")
     return replace(found, arrays=arrays, validation=len(theirs["y_test"]), said=(*found.said, said))
 
 
@@ -293,6 +299,12 @@ def _of_nodes(data: Mapping[Any, Any], name: str) -> Brought:
     nodes = tuple(map(str, data))
     if not nodes or len(set(nodes)) < len(nodes):
         raise _wrong(name, "a dict gives the data of each node by the node's name: it has none, or one name twice")
+    are_sets = [isinstance(value, Dataset) for value in data.values()]
+    if any(are_sets) and not all(are_sets):
+        whole, other = nodes[are_sets.index(True)], nodes[are_sets.index(False)]
+        raise _wrong(name, f"node {whole!r} is a data set, and node {other!r} is none: make data sets of all")
+    if all(are_sets):
+        return Brought(name, {}, nodes=nodes, whole=joined_sets(dict(zip(nodes, data.values(), strict=True)), name))
     each = [brought(value, name=f"{name}, node {node}") for node, value in zip(nodes, data.values(), strict=True)]
     inner = next((node for node, found in zip(nodes, each, strict=True) if found.nodes), None)
     if inner is not None:
@@ -301,16 +313,24 @@ def _of_nodes(data: Mapping[Any, Any], name: str) -> Brought:
     if any(tests) and not all(tests):
         with_test, without = nodes[tests.index(True)], nodes[tests.index(False)]
         raise _wrong(name, f"node {with_test!r} has examples for testing, node {without!r} has none: give all or none")
+    own = [found.validation for found in each]
+    if any(own) and not all(own):
+        raise _wrong(name, f"node {nodes[own.index(0)]!r} has no validation rows, and others have: give all or none")
     named = [found.arrays.get("classes") for found in each]
     arrays: dict[str, Any] = {"channels": each[0].arrays.get("channels")}
     arrays["hides"] = any(found.arrays.get("hides", False) for found in each)
     for ending in ("", "_test") if any(tests) else ("",):
         X, y = ([found.arrays[f"{part}{ending}"] for found in each] for part in ("X", "y"))
         arrays["classes"], y = common_classes(y, named, nodes, name)
-        arrays |= {f"X{ending}": joined("X", X, nodes, name), f"y{ending}": joined("y", y, nodes, name)}
-        arrays[f"groups{ending}"] = np.repeat(np.arange(len(nodes)), [len(target) for target in y])
+        owners, names = np.arange(len(nodes)), nodes
+        if ending and any(own):  # the validation rows of all nodes come first
+            X, y = ([each[:count] for each, count in zip(part, own, strict=True)]
+                    + [each[count:] for each, count in zip(part, own, strict=True)] for part in (X, y))  # fmt: skip
+            owners, names = np.tile(owners, 2), (*nodes, *nodes)
+        arrays |= {f"X{ending}": joined("X", X, names, name), f"y{ending}": joined("y", y, names, name)}
+        arrays[f"groups{ending}"] = np.repeat(owners, [len(target) for target in y])
     said = tuple(dict.fromkeys(line for found in each for line in found.said))
-    return Brought(name, arrays, said, nodes)
+    return Brought(name, arrays, said, nodes, sum(own))
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.images import READING, SUFFIXES, Size, decoded, readable
 from fedlearn.data.stored import dataset_at, with_facts
+from fedlearn.data.validation import OWN_ROWS
 
 OF_OTHERS = ("__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found")
 """Folders of copies, thumbnails and waste that systems make, beside folders whose names begin with a dot."""
@@ -91,7 +92,9 @@ def from_folder(
     key = f"{identity(*every)}\n{size=} {classes=} {test_share=} {READING=}"
     found_in = dataset_at(str(root), "folder", key, make)
     also = [] if size else ["size of the pictures"]
-    found_in = replace(found_in, validation=0 if own is None else len(files[own]))
+    if own is not None:
+        said = "; ".join(filter(None, [found_in.notice, OWN_ROWS.format(own)]))
+        found_in = replace(found_in, validation=len(files[own]), notice=said)
     return with_counted(found_in, classes=classes, vocabulary=None, has_test=test is not None, also=also)
 
 

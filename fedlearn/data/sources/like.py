@@ -132,6 +132,8 @@ def scored_like(spec: DataSpec, given: Brought) -> Examples:
     UsageError
         As of `held_out_like`; or if the run's data are a declared table, whose codes arrays do not say.
     """
+    if given.whole is not None:
+        return held_out_like(spec, given.whole)
     if spec.table is not None:
         raise UsageError(
             "the run's data are a declared table: evaluate by the .toml file of another one, or by Examples"

@@ -68,7 +68,7 @@ class Chosen:
     @property
     def undeclared(self) -> dict[str, object]:
         """The options that a declared table does not have, with what was given."""
-        names = ("inputs", "without", "groups", "regression", "size")
+        names = ("inputs", "without", "regression", "size")
         return {name: getattr(self, name) for name in names}
 
     def labels(self, classes: int | Sequence[str] | None) -> dict[str, tuple[str, ...]]:

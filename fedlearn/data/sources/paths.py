@@ -16,6 +16,7 @@ from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import load_reference
 
 WINDOW = "window"  # the option by which a table is read as series
+ELSE = ": give the path of one that is there"
 RESERVED = ("data", "file", "folder", "path", "name")  # parameters of readers that are no options
 
 Options = Mapping[str, Any]
@@ -57,7 +58,9 @@ def _found(name: str, data_dir: str) -> Path:
         path = folder / path if folder is not None else path
     if not path.exists():
         hint = f"; for the Hugging Face Hub write {HUB}{name}" if name.count("/") == 1 and not path.suffix else ""
-        raise DataNotFound(f"data.dataset = {name!r}: there is no such file or folder here, and {looked_at}{hint}")
+        raise DataNotFound(
+            f"data.dataset = {name!r}: there is no such file or folder here, and {looked_at}{hint or ELSE}"
+        )
     return path.absolute()
 
 

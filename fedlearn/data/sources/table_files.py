@@ -125,7 +125,7 @@ def read_table(path: Path, dialect: Dialect, wanted: Collection[str] | None = No
     except pa.ArrowInvalid as error:
         if advice := other_delimiter(names_in(path, dialect)):
             raise UsageError(f"{path} cannot be read{advice}") from error
-        raise
+        raise _ragged(path, dialect) from error
     for name, column in zip(names, table.columns, strict=True):
         if pa.types.is_binary(column.type):  # texts that are not of the encoding
             row = next(row for row, cell in enumerate(column.to_pylist()) if _is_garbage(cell))
@@ -239,6 +239,21 @@ def place_of(path: Path, row: int, dialect: Dialect) -> str:
                 break
             count, before = count + bool(cells), rows.line_num
     return f"{path}, line {before + 1}"
+
+
+def _ragged(path: Path, dialect: Dialect) -> UsageError:
+    """Return what is wrong with a CSV file that is no table: the first row with more or fewer cells than the header."""
+    with _text(path, dialect) as rows, suppress(csv.Error):
+        header: list[str] = next((row for row in rows if row), [])
+        for cells in rows:
+            if cells and len(cells) != len(header):
+                return UsageError(
+                    f"{path}, line {rows.line_num}: it has {len(cells)} cells, the header has {len(header)}: mend the "
+                    "line, or put quotes around a cell with a comma in it"
+                )
+        if not header:
+            return UsageError(f"{path}: it is empty: write a header and rows")
+    return UsageError(f"{path} cannot be read: a cell is too long, or its quote is not closed: close it")
 
 
 def other_delimiter(names: Collection[str]) -> str:

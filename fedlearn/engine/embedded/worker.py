@@ -21,6 +21,7 @@ from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower
 from fedlearn.aggregation import Fold, Sums
+from fedlearn.config.load import forget_last
 from fedlearn.core.state import Array
 from fedlearn.core.stopping import deaf_to_signals
 from fedlearn.engine.apps import load_client_app, load_many, load_seeded_client
@@ -100,6 +101,7 @@ class _Worker:
     def _enter(self, begin: Begin) -> None:
         """Begin to serve a run, and forget the run before."""
         self._begin = begin
+        forget_last()
         self._theirs.clear()
         os.environ.clear()
         os.environ.update(begin.environment)

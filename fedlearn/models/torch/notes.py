@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from math import isclose
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor
 from fedlearn.core.metric import ACCURACY
 from fedlearn.core.state import is_running
 from fedlearn.data.base import DataSpec, Examples
+from fedlearn.kernels import PooledConv2d
 from fedlearn.models.axes import class_axes, logits_of, named_logits
 from fedlearn.models.base import Evaluation
 from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, Objective, is_one_of
@@ -23,6 +25,7 @@ from fedlearn.models.torch.buffers import own_buffers
 from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, STEP, hook_of, not_called
 from fedlearn.models.torch.parts import listed
 from fedlearn.models.torch.torch_model import TorchModel
+from fedlearn.plugins.extras import MissingExtra
 
 LOOKED_AT = 32  # examples on which metrics are compared
 UNLIKE = 100  # ratio of the largest to the smallest column from which one step size does not suit both
@@ -49,11 +52,20 @@ def notes_on(model: TorchModel, examples: Examples, outputs: object, *, learner:
     learner
         Name of the learner; one from outside may call any method of the module.
     """
+    yield from _slow_convolutions(model)
     yield from _hooks(model, learner)
     yield from _taken_of(model, outputs)
     yield from _probabilities(model, logits_of(outputs))
     yield from _measured_of_nothing(model)
     yield from _no_sums(model, examples, outputs)
+
+
+def _slow_convolutions(model: TorchModel) -> Iterator[str]:
+    if find_spec("numba") is None and any(isinstance(each, PooledConv2d) for each in model.module.modules()):
+        yield (
+            "torch computes the convolutions, in about twice the time and with other last bits than our compiled ones: "
+            f"{MissingExtra('numba')}"
+        )
 
 
 def notes_on_parts(model: TorchModel, *, is_measured_on_server: bool) -> Iterator[str]:

@@ -22,6 +22,7 @@ from fedlearn.models.base import Model
 from fedlearn.models.torch.inputs import inputs_of
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.options import options_for
+from fedlearn.plugins.tracebacks import shortened
 
 REQUIRED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 SPEC_TYPES = (DataSpec, DataSpec.__name__)  # a text under `from __future__ import annotations`
@@ -56,9 +57,7 @@ def as_model(given: object, spec: DataSpec, options: Mapping[str, Any], referenc
     except FedlearnError:
         raise
     except Exception as error:  # of the user's own code
-        raise SettingError(
-            "model.name", reference, f"it cannot be built: {type(error).__name__}: {said(error)}"
-        ) from error
+        raise SettingError("model.name", reference, f"it cannot be built: {said(shortened(error))}") from error
     if isinstance(made, Model):
         return made
     wanted = "it must make a torch.nn.Module or a fedlearn.models.Model"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 
 from fedlearn.cache.trusted import cache_folder, open_ours
+from fedlearn.plugins.extras import version_of
 
 FOLDER = "accounts"
 FORMAT = 1  # to be raised with each change of the computation
@@ -47,7 +47,7 @@ def kept_bytes(key: Hashable, compute: Callable[[], bytes]) -> bytes:
 
 @cache
 def _library() -> str:
-    return version("dp-accounting")
+    return version_of("dp_accounting")
 
 
 def _name(words: bytes) -> str:

@@ -114,6 +114,11 @@ def test_settings_that_would_mix_the_data_of_nodes_are_refused(setting, said):
     assert said in str(error.value)
 
 
+def test_a_keyword_of_frames_leads_to_them():
+    with pytest.raises(UsageError, match=r"bounds: it says what a frame holds: data=from_frame\(frame, bounds=\.\.\."):
+        flat_settings({"bounds": {"age": (0, 9)}}, {})
+
+
 def test_data_that_cannot_be_read_are_one_line():
     with pytest.raises(UsageError, match="a frame does not say which column is learned"):
         flat_settings({"data": pd.DataFrame({"a": [1.0]})}, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -21,6 +22,11 @@ def two(tmp_path_factory):
 def test_a_run_says_its_state_rounds_and_score_in_one_line(two):
     score = f"{two[0].summary['accuracy']:.4f}"
     assert repr(two[0]) == f"<Run {two[0].folder}: completed, 2 of 2 rounds, accuracy {score}>"
+
+
+def test_a_run_shows_itself_in_a_notebook_as_a_table(two):
+    rows = dict(re.findall(r"<tr><th [^>]*>(.*?)</th><td [^>]*>(.*?)</td></tr>", two[0]._repr_html_()))
+    assert rows["SHA-256"] == two[0].sha256 and rows["accuracy"].startswith(f"{two[0].summary['accuracy']:.4f} ")
 
 
 def test_runs_of_a_folder_are_the_rows_of_a_frame(two):

@@ -161,7 +161,7 @@ def test_what_training_raises_is_not_blamed_on_them(state):
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("nowhere:mod", "client.mods = 'nowhere:mod': it cannot be loaded: No module named 'nowhere'"),
+        ("nowhere:mod", "client.mods = 'nowhere:mod': there is no module nowhere here or installed"),
         ("math:tau", "it is not a mod"),
         (f"{MODS}:LocalDpMod", "missing 4 required positional arguments"),
         ([{f"{MODS}:LocalDpMod": {"epsilonn": 1}}], "did you mean epsilon?"),

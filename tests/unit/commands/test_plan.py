@@ -80,7 +80,7 @@ def test_devices_have_seconds(capsys, monkeypatch, tmp_path):
         (("--private", "everyone", "--epsilon", 1, "--delta", 1e-5), "choose nodes or records"),
         (("--epsilon", "much", "--delta", 1e-5), "write a number"),
         (("--baseline", "central", "--dataset", "digits"), "sends nothing"),
-        (("--cohort", "many"), "rounds.cohort"),
+        (("--cohort", "many"), "--cohort many"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_line(more, word, capsys):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits
 
 from fedlearn.data import digits
 
@@ -36,3 +38,11 @@ def test_second_load_comes_from_the_cache(monkeypatch):
     first = digits.load()
     monkeypatch.setattr(digits, "_make", None)
     assert digits.load().fingerprint == first.fingerprint
+
+
+def test_images_are_enlarged_as_pillow_does_it():
+    images = load_digits().images[:200]
+    for image, ours in zip(images, digits.enlarged(images), strict=True):
+        grey = Image.fromarray(np.rint(image * (255 / 16)).astype(np.uint8))
+        theirs = np.asarray(grey.resize((32, 32), Image.Resampling.BILINEAR))
+        assert np.array_equal(ours, np.repeat(theirs[:, :, np.newaxis], 3, axis=2))

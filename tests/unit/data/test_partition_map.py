@@ -187,7 +187,7 @@ def test_groups_are_kept_together():
 @pytest.mark.parametrize(
     ("partition", "options", "said"),
     [
-        ("grouped-natural-id", {}, "data.partition_options.group_size = '': it has no default"),
+        ("grouped-natural-id", {}, "data.partition_options.group_size = '': it is missing: write"),
         ("grouped-natural-id", {"group_size": 3}, "it makes 4 partitions, and clients = 5"),
         ("continuous", {"strictness": 2.0}, "`strictness` must be between 0 and 1"),
         ("linear", {"slope": 2}, "data.partition_options.slope = 2: "),

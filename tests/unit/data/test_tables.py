@@ -107,7 +107,7 @@ def test_the_test_rows_are_some_fifth_and_the_same_in_every_process_and_for_ever
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("classes = [", "clases = ["), "clases: Extra inputs"),
+        (("classes = [", "clases = ["), "clases = ['low', 'high']: there is no such key; did you mean classes?"),
         (('target = "income"', ""), "declare either target"),
         (('classes = ["low", "high"]', ""), "either target_bounds"),
         (('classes = ["low", "high"]', 'classes = ["low"]'), "either target_bounds"),

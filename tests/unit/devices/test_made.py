@@ -61,7 +61,7 @@ def test_trips_of_fedbuff_are_half_normal():
     ("name", "options", "text"),
     [
         ("fones", "", "devices.name = 'fones': choose one of phones, half-normal, alike, or give module:attribute; "),
-        ("phones", '{"dropout": 2}', "devices.options.dropout = 2: it should be less than or equal to 1"),
+        ("phones", '{"dropout": 2}', "devices.options.dropout = 2: expected a number from 0 to 1"),
         ("phones", '{"drop_out": 0.1}', "devices.options.drop_out = 0.1: there is no such option; did you mean drop"),
         ("phones", '{"seed": 3}', "devices.options.seed = 3: there is no such option"),
         ("math:tau", "", "devices.name = 'math:tau': it cannot be called: it is of <class 'float'>"),

@@ -37,7 +37,7 @@ def test_options_arrive_as_keyword_arguments(given):
     ("options", "said"),
     [
         ({"minute": 5}, r"engine\.options\.minute = 5: there is no such option; did you mean minutes"),
-        ({"minutes": "soon"}, r"engine\.options\.minutes = 'soon': it should be a valid integer"),
+        ({"minutes": "soon"}, r"engine\.options\.minutes = 'soon': expected a whole number"),
         ({"settings": 1}, r"engine\.options\.settings = 1: there is no such option"),
     ],
 )

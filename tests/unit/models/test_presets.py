@@ -51,8 +51,8 @@ def by_words(flat, defaults):
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        ("no_such_module:rounds", "model.name = 'no_such_module:rounds': it cannot be loaded"),
-        (f"{__name__}:no_such_function", "it cannot be loaded"),
+        ("no_such_module:rounds", "model.name = 'no_such_module:rounds': there is no module no_such_module"),
+        (f"{__name__}:no_such_function", "has no no_such_function"),
         (f"{__name__}:by_words", "it cannot be used here: .*no such words"),
         ("builtins:dict", "rounds.total|it cannot be used here"),
     ],

@@ -279,7 +279,7 @@ def test_sums_alone_keep_no_outputs():
         (f"{__name__}:train_loss", "it is measured anyway, as are train_loss"),
         ("f1_macro,f1_macro", "two scores have this name"),
         ("math:tau", "it is neither a function nor a metric, but a float"),
-        ("math:tau_", "it cannot be loaded"),
+        ("math:tau_", "math has no tau_; did you mean tau"),
         (f"{__name__}:one_argument", "it fails on made-up outputs of shape"),
         (f"{__name__}:NAMELESS", "give a function with a name, by def"),
         ([{f"{__name__}:RightShare": {"classes": 3}}], "unexpected keyword argument 'classes'"),

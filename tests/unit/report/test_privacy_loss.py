@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from fedlearn.commands.sweep import _table
+from fedlearn.commands.sweep_once import _table
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON, MAE
 from fedlearn.core.metrics import Metrics

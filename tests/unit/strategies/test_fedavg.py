@@ -64,12 +64,12 @@ def test_options_reach_the_strategy():
     ("name", "options", "said"),
     [
         ("fedadam", '{"server_Ir": 1}', "server_Ir = 1: there is no such option; did you mean server_lr?"),
-        ("fedadam", '{"beta2": 1.0}', "beta2 = 1.0: it should be less than 1"),
-        ("fedavgm", '{"server_lr": 0}', "server_lr = 0: it should be greater than 0"),
-        ("fedavgm", '{"momentum": "much"}', "momentum = 'much': it should be a valid number"),
-        ("trimmed-mean", '{"trim": 0.5}', "trim = 0.5: it should be less than 0.5"),
+        ("fedadam", '{"beta2": 1.0}', "beta2 = 1.0: expected a number of at least 0 and below 1"),
+        ("fedavgm", '{"server_lr": 0}', "server_lr = 0: expected a number above 0"),
+        ("fedavgm", '{"momentum": "much"}', "momentum = 'much': expected a number"),
+        ("trimmed-mean", '{"trim": 0.5}', "trim = 0.5: expected a number of at least 0 and below 0.5"),
         ("trimmed-mean", '{"uniform": true}', "uniform = True: there is no such option; choose of trim"),
-        ("fedavg", '{"decoder": "spacial"}', "decoder = 'spacial': it should be 'survivors' or 'spatial'"),
+        ("fedavg", '{"decoder": "spacial"}', "decoder = 'spacial': expected 'survivors' or 'spatial'"),
     ],
 )
 def test_a_wrong_option_is_one_line_that_names_it(name, options, said):

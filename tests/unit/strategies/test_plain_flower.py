@@ -112,7 +112,7 @@ def test_only_dense_updates_are_accepted():
     [
         ('{"no_such": 1}', ".no_such = 1: there is no such option"),
         ('{"fraction_trian": 1}', ".fraction_trian = 1: there is no such option; did you mean fraction_train?"),
-        ('{"min_train_nodes": "x"}', ".min_train_nodes = 'x': it should be a valid integer"),
+        ('{"min_train_nodes": "x"}', ".min_train_nodes = 'x': expected a whole number"),
     ],
 )
 def test_wrong_options_are_named_in_one_line(options, said):

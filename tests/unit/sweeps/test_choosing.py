@@ -42,6 +42,17 @@ def results_of(plan, scores, folder, *, rows="validation rows"):
     return found
 
 
+@pytest.mark.parametrize(("more", "share"), [("test = 'public.csv'\n", "0.5"), ("", "")])
+def test_private_runs_have_validation_rows_where_a_declaration_names_public_test_rows(more, share, tmp_path):
+    for name in ("own", "public"):
+        (tmp_path / f"{name}.csv").write_text("a,y\n1,no\n2,yes\n3,no\n")
+    declared = "data = 'own.csv'\ntarget = 'y'\nclasses = ['no', 'yes']\nbounds = { a = [0, 9] }\n"
+    (tmp_path / "own.toml").write_text(more + declared)
+    base = {"model.name": "dp-naive-bayes", "data.dataset": str(tmp_path / "own.toml")}
+    axis = {"privacy.epsilon": {"1": {"privacy.epsilon": 1.0}}}
+    assert [run.config.data.validation_share for run in Plan("", (1,), base, axis, validates=True).runs()] == [share]
+
+
 SCORES = {
     "0.1": [(0.50, 0.99), (0.52, 0.98), (0.51, 0.99)],  # the best on test rows, which choose nothing
     "0.2": [(0.90, 0.70), (0.92, 0.71), (0.91, 0.73)],

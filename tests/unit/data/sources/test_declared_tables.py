@@ -72,13 +72,51 @@ def test_names_of_several_columns_go_with_a_frame_and_a_file(tmp_path):
     assert from_any((frame[:3], ["no", "yes", "no"])).spec.class_names == ("no", "yes")  # a list of classes
 
 
+def test_rows_have_groups_by_name_or_by_the_node_that_holds_them(tmp_path, caplog):
+    frame = people().assign(site=[10, 9] * 100)
+    frame["site"] = frame.site.where(frame.index != frame.index[frame.sick == "no"][0])  # one has none
+    found = from_frame(frame, **DECLARED, groups="site")
+    assert found.group_names == ("9", "10") and "1 of 200 rows are left out, as they have no site" in caplog.text
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    for other in (from_table(tmp_path / "people.csv", **DECLARED, groups="site"), apart(frame)):
+        assert set(other.group_names) == set(found.group_names)
+        for part in ("train", "test"):
+            assert rows_of(other, part) == rows_of(found, part)
+    assert from_frame(people(), people(40), **DECLARED, groups="job").group_names == ("7", "clerk", "pilot")
+
+
+def apart(frame):
+    sites = {"10": frame[frame.site == 10], "9": frame[frame.site == 9]}
+    return from_any({site: from_frame(rows, **DECLARED) for site, rows in sites.items()})
+
+
+def rows_of(found, part):
+    examples = getattr(found, part)
+    names = [found.group_names[group] for group in examples.groups]
+    return sorted(zip(names, map(str, examples.inputs.tolist()), examples.targets.tolist(), strict=True))
+
+
+def test_tables_of_nodes_are_declared_alike():
+    table = from_frame(people(), **DECLARED)
+    other = from_frame(people(), **{**DECLARED, "bounds": {"age": (0, 99)}, "categories": {}})
+    for nodes, why in (
+        ({"a": table, "b": other}, "node 'b' has another .* than node 'a': declare all nodes alike"),
+        ({"a": table, "b": (np.zeros((4, 2)), [0, 1, 0, 1])}, "node 'a' is a data set, and node 'b' is none"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            from_any(nodes)
+    with pytest.raises(UsageError, match="these are frames of several nodes: give fedlearn"):
+        from_frame({"a": people(), "b": people()}, **DECLARED)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"classes": None}, "frame: declare either target_bounds"),
         ({"target": "", "targets": ["sick", "job"]}, "frame: job is declared twice"),
         ({"targets": ["fever"]}, "say once which column is learned"),
-        ({"groups": "job"}, "groups: bounds and categories name"),
+        ({"groups": "age"}, "groups = 'age': this column is declared as numbers"),
+        ({"groups": "site"}, "frame has no column 'site'"),
         ({"bounds": {"age": (9, 1)}}, "age = .9.0, 1.0.: the lower bound comes first"),
         ({"bounds": {"height": (0, 1)}}, "frame has no column 'height'"),
         ({"bounds": None, "categories": None, "target_bounds": (0, 1)}, "target_bounds: declare the columns"),

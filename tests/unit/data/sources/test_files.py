@@ -166,7 +166,7 @@ def test_lists_of_tokens_in_parquet_are_texts(tmp_path):
         (
             HOUSES + "1,2\n",
             {"target": "price"},
-            "houses.csv cannot be read: ArrowInvalid: CSV parse error: Expected 4 columns, got 2",
+            "it has 2 cells, the header has 4: mend the line",
         ),
         ("rooms,price\n", {"target": "price"}, "houses.csv has no rows"),
         (HOUSES, {"target": "price", "test": "gone.csv"}, "gone.csv: there is no such file"),
@@ -256,8 +256,8 @@ def test_arrays_in_a_file_are_a_data_set(tmp_path):
             SettingError,
             "data.options.targt = 'a': there is no such option; did you mean target?",
         ),
-        ("houses.csv", '{"target": 3}', SettingError, "data.options.target = 3: it should be a valid string"),
-        ("houses.csv", "", SettingError, "data.options.target"),
+        ("houses.csv", '{"target": 3}', SettingError, "data.options.target = 3: expected text or a list"),
+        ("houses.csv", "", UsageError, "which column is learned? Write --set data.options.target=COLUMN"),
         ("digits", '{"size": 3}', SettingError, "data.options.size = 3: there are no options here"),
     ],
 )

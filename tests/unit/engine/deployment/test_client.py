@@ -89,11 +89,14 @@ def test_the_data_are_called_as_their_folder_unless_they_have_a_name(tmp_path, m
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("--ledger L", "largest_epsilon: field required"),
-        ("--ledger L --largest-epsilon 0", "largest_epsilon = 0.0: it should be greater than 0"),
-        ("--ledger L --largest-epsilon inf", "largest_epsilon = inf"),
-        ("--ledger L --largest-epsilon 1 --least-records -2", "least_records = -2"),
-        ("--ledger L --largest-epsilon 1 --hours 8-17", "hours = '8-17'"),
+        ("--ledger L", "largest_epsilon: it is missing"),
+        ("--ledger L --largest-epsilon 0", "--largest-epsilon 0: expected a number above 0"),
+        ("--ledger L --largest-epsilon inf", "--largest-epsilon inf: expected a finite number"),
+        (
+            "--ledger L --largest-epsilon 1 --least-records -2",
+            "--least-records -2: expected a whole number of at least 0",
+        ),
+        ("--ledger L --largest-epsilon 1 --hours 8-17", "--hours 8-17: expected text"),
         ("--ledger L --largest-epsilon 1 --data-name ../x", "data name '../x'"),
         ("--ledger L --policy nowhere.toml", "nowhere.toml"),
         ("--largest-epsilon 1", "--largest-epsilon: what a node allows binds it by its ledger"),

@@ -103,10 +103,10 @@ def test_layer_that_has_no_bfloat16_here_is_refused_before_the_first_round(monke
     monkeypatch.setattr(TorchModel, "outputs", outputs)
     settings = {**MIXED, "data.dataset": "digits"}
     with pytest.raises(
-        SettingError, match=r"^training\.precision = 'bfloat16-mixed': .*RuntimeError: could not create"
+        SettingError, match=r"^training\.precision = 'bfloat16-mixed': .*RuntimeError.*: could not create"
     ):
         trial(settings, {})
-    with pytest.raises(SettingError, match=r"^model\.name = 'cnn': .*RuntimeError: could not create"):
+    with pytest.raises(SettingError, match=r"^model\.name = 'cnn': .*RuntimeError.*: could not create"):
         trial({"data.dataset": "digits"}, {})
 
 
