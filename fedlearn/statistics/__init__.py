@@ -42,7 +42,7 @@ def fit(model: str, data: Dataset | Sequence[Dataset], **options: Any) -> Answer
     >>> drug = pd.DataFrame({"dose": [1.0, 2, 3, 4, 5, 6], "well": ["no", "no", "yes", "no", "yes", "yes"]})
     >>> table = from_frame(drug, target="well", classes=["no", "yes"], bounds={"dose": (0, 10)})
     >>> fit("glm", table).table("coefficients")["coef"].round(4).tolist()
-    [-3.9495, 1.1284]
+    [-4.2491, 1.214]
     """
     from fedlearn.core.errors import UsageError
     from fedlearn.data.private import with_all_rows
