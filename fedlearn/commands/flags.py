@@ -52,7 +52,9 @@ def with_flags(
         def flagged(**options: Any) -> None:
             values = {setting: options.pop(flag.parameter) for setting, flag in flags.items()}
             given = {setting: value for setting, value in values.items() if value is not None}
-            with as_typed({setting: f"{flags[setting].name} {quote(said(text))}" for setting, text in given.items()}):
+            assigned = {each.partition("=")[0].strip() for each in options.get("set_") or ()}  # which win over flags
+            typed = {name: f"{flags[name].name} {quote(said(given[name]))}" for name in given.keys() - assigned}
+            with as_typed(typed):
                 command(dict(given), **options)
 
         signature = inspect.signature(command, eval_str=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 HEAD = re.compile(r"""([\w.]+) = ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^:'"]*): """)  # of a SettingError
@@ -102,18 +102,6 @@ def as_given(text: str, given: str) -> str:
     return text if here in given else text.replace(f"{here}/", "")
 
 
-def _is_of(value: str, written: str) -> bool:
-    """Return whether an error's value is what was written: --set may have given the setting another one.
-
-    >>> _is_of("alike", "--devices alike"), _is_of("rows.csv", "--devices alike"), _is_of("1000.0", "--lr 1e3")
-    (True, False, True)
-    """
-    given = written.rpartition(" ")[2].strip("'\"")
-    with suppress(ValueError):
-        return float(value) == float(given)
-    return " " not in written or value.lower() in written.lower() or given in value
-
-
 @contextmanager
 def as_typed(typed: Mapping[str, str]) -> Iterator[None]:
     """Let an error of the block begin with what the user wrote: ``--clients 0: ...`` for ``clients = '0': ...``.
@@ -127,7 +115,7 @@ def as_typed(typed: Mapping[str, str]) -> Iterator[None]:
         yield
     except FedlearnError as error:
         found = HEAD.match(str(error))
-        if found and found[1] in typed and _is_of(found[2].strip("'\""), typed[found[1]]):
+        if found and found[1] in typed:
             error.args = (f"{typed[found[1]]}: {str(error)[found.end() :]}",)
         raise
 
