@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,8 @@ from fedlearn.core.state import State, UpdateKind
 from fedlearn.flower.mods import load_mods
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
-from fedlearn.plugins.tables import ALGORITHMS
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import ALGORITHMS, FEATURES
 from server.exchange.exchange import Exchange
 from server.rules import Rule, within
 from server.selectors import POISSON, SELECTORS, Selector
@@ -63,6 +65,15 @@ OF_SELECTORS = (
         "use 'uniform'",
     ),
 )  # fmt: skip
+
+
+def rules() -> Iterator[Rule]:
+    """Yield all rules of what goes with what, in the order in which they are asked; a run breaks the first."""
+    yield from OF_SELECTORS
+    for name in FEATURES.values():
+        yield from load_reference(name).rules
+
+
 DOES = {UpdateKind.ENSEMBLE: "unites ensembles", UpdateKind.SUMS: "adds up sums"}
 
 

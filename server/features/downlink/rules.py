@@ -57,15 +57,13 @@ RULES = (
     ),
     Rule(
         NAMED, lambda asked: _moves(asked) and _why_not_all(asked),
-        lambda asked: f"all nodes must take part in all rounds, and {_why_not_all(asked)}",
-        f"write {NAME}:50:4 in place of {MOVING}",
+        "all nodes must take part in all rounds, and {some_do_not}", f"write {NAME}:50:4 in place of {MOVING}",
+        given={"some_do_not": _why_not_all},
     ),
     Rule(
         NAMED, lambda asked: _moves(asked) and energy_lost(asked.config) >= 1,
-        lambda asked: (
-            f"of a normal vector the correction loses {energy_lost(asked.config):.1f} times its energy, so that its "
-            "errors grow"
-        ),
+        "of a normal vector the correction loses {more_than_once:.1f} times its energy, so that its errors grow",
         "take a chain that keeps a part of any vector, as top-k or drop",
+        given={"more_than_once": lambda asked: energy_lost(asked.config)},
     ),
 )  # fmt: skip

@@ -12,12 +12,9 @@ from server.selectors import POISSON
 from strategies.base import AVERAGE
 
 
-def _cost(asked: Asked) -> str:
-    compression, more = asked.config.compression, ""
-    if compression.codec.partition(":")[0] == "drop":
-        keep = compression.codec.partition(":")[2] or f"{compression.keep_ratio:g}"
-        more = f"; dropping to {keep} would cost {float(keep) ** -0.5:.2f} times the noise of the mean"
-    return f"no proof bounds what it does to a clipped change{more}"
+def _keep_ratio(asked: Asked) -> str:
+    compression = asked.config.compression
+    return compression.codec.partition(":")[2] or f"{compression.keep_ratio:g}"
 
 
 def _protects_records(asked: Asked) -> bool:
@@ -60,7 +57,8 @@ OF_NODES = within(
     Rule(
         "privacy.separation", _leaves_no_cohort,
         "{config.largest_cohort} of {config.clients} nodes a round: while others wait no cohort is left",
-        lambda asked: f"use at most {asked.config.clients // asked.config.largest_cohort}, or a smaller rounds.cohort",
+        "use at most {clients_by_cohort}, or a smaller rounds.cohort",
+        given={"clients_by_cohort": lambda asked: asked.config.clients // asked.config.largest_cohort},
     ),
     Rule(
         "privacy.clip_quantile", lambda asked: asked.config.adapts_clip and asked.config.separates_nodes,
@@ -121,7 +119,16 @@ OF_A_POPULATION = within(
 
 CENTRAL = within(
     "with privacy.trust = 'central' ",
-    Rule("compression.codec", lambda asked: asked.config.compression.codec != "identity", _cost, "use 'identity'"),
+    Rule(
+        "compression.codec", lambda asked: asked.config.compression.codec.partition(":")[0] == "drop",
+        "no proof bounds what it does to a clipped change; dropping to {keep_ratio} would cost {some_more:.2f} times "
+        "the noise of the mean", "use 'identity'",
+        given={"keep_ratio": _keep_ratio, "some_more": lambda asked: float(_keep_ratio(asked)) ** -0.5},
+    ),
+    Rule(
+        "compression.codec", lambda asked: asked.config.compression.codec != "identity",
+        "no proof bounds what it does to a clipped change", "use 'identity'",
+    ),
     Rule(
         "compression.send", lambda asked: asked.config.sends != "update",
         "nodes clip and send their change", "use 'update'",
@@ -145,16 +152,32 @@ CENTRAL = within(
     where=lambda asked: asked.config.server_adds_noise,
 )  # fmt: skip
 
+NOISE_OF_NODES = (  # behind those of one trust alone
+    Rule(
+        "privacy.public_sizes", lambda asked: asked.config.privacy.public_sizes,
+        "no node tells its number of records", "use false",
+    ),
+    Rule(
+        "privacy.separation", lambda asked: asked.config.separates_nodes,
+        "only noise that the server adds is correlated", "use 1",
+    ),
+    Rule(
+        "privacy.clip_quantile", lambda asked: asked.config.adapts_clip,
+        "whether a change is within the clipping norm has no noise of a node", "use 0",
+    ),
+    Rule(
+        "privacy.population", lambda asked: asked.config.privacy.population > 0,
+        "each node's noise is that of its own promise", "leave it out",
+    ),
+)  # fmt: skip
+
 LOCAL = within(
     "with privacy.trust = 'local' ",
     Rule(
         "secure.sums", lambda asked: asked.config.is_secure,
         "each report is private by itself", "use 'off', or privacy.trust = 'distributed', which takes less noise",
     ),
-    Rule(
-        "privacy.public_sizes", lambda asked: asked.config.privacy.public_sizes,
-        "no node tells its number of records", "use false",
-    ),
+    *NOISE_OF_NODES,
     where=lambda asked: asked.config.nodes_add_noise and asked.config.privacy.trust == "local",
 )  # fmt: skip
 
@@ -173,41 +196,9 @@ DISTRIBUTED = within(
         "client.mods", lambda asked: asked.config.client.mods,
         "a mod would find whole numbers with noise in place of the state", "use none",
     ),
-    Rule(
-        "privacy.public_sizes", lambda asked: asked.config.privacy.public_sizes,
-        "no node tells its number of records", "use false",
-    ),
+    *NOISE_OF_NODES,
     where=lambda asked: asked.config.nodes_add_noise and asked.config.privacy.trust == "distributed",
 )  # fmt: skip
 
-
-def _of_the_server(trust: str) -> tuple[Rule, ...]:
-    """Return the rules of what noise of the server can have, and that of nodes cannot."""
-    return within(
-        f"with privacy.trust = {trust!r} ",
-        Rule(
-            "privacy.separation", lambda asked: asked.config.separates_nodes,
-            "only noise that the server adds is correlated", "use 1",
-        ),
-        Rule(
-            "privacy.clip_quantile", lambda asked: asked.config.adapts_clip,
-            "whether a change is within the clipping norm has no noise of a node", "use 0",
-        ),
-        Rule(
-            "privacy.population", lambda asked: asked.config.privacy.population > 0,
-            "each node's noise is that of its own promise", "leave it out",
-        ),
-        where=lambda asked: asked.config.nodes_add_noise and asked.config.privacy.trust == trust,
-    )  # fmt: skip
-
-
-RULES = (
-    *OF_NODES,
-    *OF_A_POPULATION,
-    *CENTRAL,
-    *LOCAL,
-    *DISTRIBUTED,
-    *_of_the_server("local"),
-    *_of_the_server("distributed"),
-)
+RULES = (*OF_NODES, *OF_A_POPULATION, *CENTRAL, *LOCAL, *DISTRIBUTED)
 """In the order in which they are asked."""
