@@ -99,6 +99,7 @@ MOVED: dict[str, str] = {
     "server.unsent": "server.exchange.frozen_arrays",
     "server.tested": "server.phases.tested",
     "server.completed": "server.results.completed",
+    "server.spending": "fedlearn.runs.spending",
     "server.by_hand": "server.schedules.by_hand",
     "client.downlink": "client.received.downlink",
     "client.unsent": "client.received.frozen_arrays",

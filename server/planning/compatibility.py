@@ -20,7 +20,7 @@ from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import ALGORITHMS, FEATURES
 from server.exchange.exchange import Exchange
 from server.rules import Rule, within
-from server.selectors import POISSON, SELECTORS, Selector
+from server.selectors import SELECTORS, Selector
 from strategies import STRATEGIES, RoundStrategy
 
 PRODUCES = {
@@ -56,7 +56,7 @@ OF_SELECTORS = (
             "privacy.trust", lambda asked: asked.config.privacy.trust == "distributed",
             "a draw may be smaller than the sum that the shares of noise are made for", "use 'local'",
         ),
-        where=lambda asked: asked.config.rounds.selector == POISSON,
+        where=lambda asked: asked.config.samples_poisson,
     ),
     Rule(
         "rounds.selector",
@@ -104,7 +104,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             f"use {_fitting(sent, traits)}",
         )  # fmt: skip
     strategy.check_sent(sent, config.compression)
-    if not takes_group_means(config, strategy):
+    if not (config.sums_groups and strategy.takes_groups):  # it gets the means of groups for reports
         strategy.check_cohort(config.largest_cohort)
     if strategy.sums is not traits.sums:
         does, instead = ("adds up trees", "'forest_union'") if strategy.sums else ("takes the mean of trees", "'relay'")
@@ -133,11 +133,6 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
             "that: use 'server' or 'none'",
         )  # fmt: skip
-
-
-def takes_group_means(config: RunConfig, strategy: RoundStrategy[Any]) -> bool:
-    """Return whether the strategy gets, of each group with a sum of its own, the mean for a report."""
-    return config.is_secure and config.secure.group_size > 0 and strategy.takes_groups
 
 
 def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str = "") -> None:

@@ -16,6 +16,7 @@ from fedlearn.models.loaded import traits as traits_of
 from fedlearn.plugins.tables import CLIENT_ABOUT
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import OF_EVENTS
+from fedlearn.runs.spending import check_records, cost_of_initial, counted_in, notices_of, promised, without_exact
 from server.early_stopping import check_stopping, check_validation, hides_rows
 from server.exchange.exchange import Exchange
 from server.feature import Feature, features_of
@@ -28,7 +29,6 @@ from server.planning.compatibility import (
 )
 from server.rules import Asked, check_rules
 from server.schedules import load_schedule, metrics_of
-from server.spending import check_records, cost_of_initial, counted_in, notices_of, promised, without_exact
 from strategies import RoundStrategy
 
 
@@ -42,8 +42,8 @@ class Plan:
         The settings, without what private test rows forbid.
     fingerprint
         Of the data; empty where it would tell of a private row.
-    metrics
-        What nodes and evaluation measure of the model.
+    traits
+        Of the model and its data; their metrics are what nodes and evaluation measure in this run.
     columns
         What the table of rounds has: the metrics, and what strategy, schedule and devices add.
     notes
@@ -53,7 +53,6 @@ class Plan:
     config: RunConfig
     traits: Traits
     fingerprint: str
-    metrics: Metrics
     columns: Metrics
     make_schedule: Callable[..., Any]
     features: Sequence[Feature] = ()
@@ -98,7 +97,8 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
         columns = columns.on_validation_rows()
     stops = check_stopping(config, columns, **who)
     notes = (cost_of_initial(config, columns), stops)
-    return Plan(config, traits, fingerprint, of_model, columns, make_schedule, features, tuple(filter(None, notes)))
+    traits = replace(traits, metrics=of_model)
+    return Plan(config, traits, fingerprint, columns, make_schedule, features, tuple(filter(None, notes)))
 
 
 def measuring_nothing(traits: Traits, *, but_loss: bool) -> Traits:

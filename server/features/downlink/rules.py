@@ -33,7 +33,7 @@ def _why_not_all(asked: Asked) -> str:
     config = asked.config
     if config.rounds.schedule != "synchronous":
         return f"with rounds.schedule = {config.rounds.schedule!r} they do not"
-    if config.goal_count < config.clients or config.rounds.selector == "poisson":
+    if config.goal_count < config.clients or config.samples_poisson:
         return f"{config.goal_count} of {config.clients} are drawn in each"
     return f"devices {config.devices.name!r} are away at times" if config.devices.name else ""
 

@@ -75,7 +75,7 @@ class Baseline(Feature):
         if new.once:
             return Measures(self._evaluated(new, self._all_nodes(), on=ON_TEST_ROWS_ONCE))
         if not is_due(self.run, new.at.round_number):
-            added = self.metrics(self.run.model_metrics).rounds
+            added = self.metrics(self.run.traits.metrics).rounds
             return Measures({**measure(new).columns, **dict.fromkeys(metric.name for metric in added)})
         self.run.events.write("evaluating", round=new.at.round_number)
         assert new.reporting is not None
@@ -104,18 +104,18 @@ class Baseline(Feature):
         """
         run, members = self.run, list(asked)
         record, deadline, number = wire.pack_arrays(new.state), run.rounds.reporting_deadline, new.at.round_number
-        names = [metric.name for metric in run.model_metrics.evaluated]
+        names = [metric.name for metric in run.traits.metrics.evaluated]
         rows: list[Measured] = []
         for start in range(0, len(members), AT_ONCE):
             some = members[start : start + AT_ONCE]
             messages = [wire.evaluation(node, record, round_number=number, ttl=deadline, on=on) for node in some]
             for reply in sound_answers(run, answers_to(run, messages, deadline), asked, number).values():
                 _, means = measured_by(reply)
-                rows.append(finite(run.model_metrics.completed(means), names))
+                rows.append(finite(run.traits.metrics.completed(means), names))
         return {**_means(rows, names), **self._spread(rows)}
 
     def _spread(self, rows: Sequence[Measured]) -> Measured:
-        columns, headline = self.metrics(self.run.model_metrics).rounds, self.run.model_metrics.headline
+        columns, headline = self.metrics(self.run.traits.metrics).rounds, self.run.traits.metrics.headline
         if headline is None or not columns:
             return {}
         of_models = Spread(headline).of([(1, value) for row in rows if (value := row[headline.name]) is not None])

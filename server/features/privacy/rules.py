@@ -8,7 +8,6 @@ from fedlearn.config.schema import DP_SGD
 from fedlearn.core.state import UpdateKind
 from fedlearn.models import model_spec
 from server.rules import Asked, Rule, within
-from server.selectors import POISSON
 from strategies.base import AVERAGE
 
 
@@ -65,7 +64,8 @@ OF_NODES = within(
         "noise takes away earlier noise of the same clipping norm alone", "use 0",
     ),
     Rule(
-        "rounds.selector", lambda asked: asked.config.rounds.selector not in ("uniform", POISSON),
+        "rounds.selector",
+        lambda asked: not (asked.config.rounds.selector == "uniform" or asked.config.samples_poisson),
         "others go by what nodes report", "use 'uniform', or 'poisson' in a simulation",
     ),
     Rule(

@@ -84,8 +84,8 @@ class _Attempt:
         self._question = Question(run.config.out, *at)
         self._cohort = {member.partition_id: member for member in selection.cohort}
         self._keys, self._anchors = selection.keys, selection.anchors
-        self._metrics = [metric.name for metric in run.model_metrics.reported if metric.combine is Combine.MEAN]
-        has_whole = run.kind is UpdateKind.SUMS or run.config.nodes_add_noise
+        self._metrics = [metric.name for metric in run.traits.metrics.reported if metric.combine is Combine.MEAN]
+        has_whole = run.traits.update_kind is UpdateKind.SUMS or run.config.nodes_add_noise
         self._whole = whole_numbers_of(run.config, layout_of(run.state)) if has_whole else None
         self._bits = (self._whole or fixed_point_of(run.config)).modulus_bits
         self._is_masked = run.config.secure.sums == "masked"

@@ -17,7 +17,6 @@ from fedlearn.core.errors import SettingError
 from fedlearn.secure.groups import coverage, groups_of, level_within, standing
 from fedlearn.secure.level import Chosen, chosen
 from fedlearn.secure.summands import dropping
-from server.planning.compatibility import takes_group_means
 from strategies.base import RoundStrategy
 
 
@@ -41,7 +40,7 @@ def check_groups(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
 
 def too_few_groups(config: RunConfig, strategy: RoundStrategy[Any], groups: int) -> str:
     """Return why so many groups are too few for the strategy; empty if they are enough, or it takes no means."""
-    if groups >= strategy.fewest_reports or not takes_group_means(config, strategy):
+    if groups >= strategy.fewest_reports or not (config.sums_groups and strategy.takes_groups):
         return ""
     return f"{groups} groups are left, and strategy {config.strategy.name!r} needs {strategy.fewest_reports}"
 

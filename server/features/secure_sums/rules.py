@@ -11,7 +11,6 @@ from fedlearn.core.errors import SettingError
 from fedlearn.core.state import UpdateKind
 from fedlearn.secure.summands import dropping
 from server.features.secure_sums.groups import check_groups, coverage_of, groups_in, level_of, senders_of
-from server.planning.compatibility import takes_group_means
 from server.rules import Asked, Rule, within
 from strategies.base import AVERAGE, RoundStrategy
 from strategies.fedavg import SPATIAL
@@ -108,7 +107,7 @@ RULES = within(
 def check_graph(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
     """Refuse cohorts and groups for which no graph of masks is secure, or that send too few of the entries."""
     dropping(config)
-    if takes_group_means(config, strategy):
+    if config.sums_groups and strategy.takes_groups:
         check_groups(config, strategy)
     for nodes in {config.fewest_ready, config.largest_cohort}:
         if nodes < config.secure.group_size:

@@ -110,7 +110,7 @@ class Asynchronous(Attempts):
         """Take in reports until the buffer is full, or no node is left; commit them, or return why not."""
         run = self.server
         begin, virtual_begin = run.wall.now(), run.clock.now()
-        run.late.refuse()
+        run.late.reports.refuse()
         run.notices.clear()
         buffer = Buffer(fold_plan(run, at, cohort=self.buffer_size), self.buffer_size)
         self._begin(at)

@@ -19,6 +19,9 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.core.clock import ManualClock
 from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.core.seeding import report_seed
+from fedlearn.core.state import UpdateKind
+from fedlearn.data.cifar10 import SPEC
+from fedlearn.models.loaded import Traits
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import EventLog
@@ -225,7 +228,11 @@ class Scene:
 
     def _serve(self) -> None:
         exchange = Exchange(self.grid, to_flower(self.config))
-        self.server = ServerRun(exchange, self.strategy, self.store, self.config, events=self.log, unsent=self.unsent)
+        metrics = self.store.metrics
+        traits = Traits(
+            UpdateKind.DENSE, metrics, SPEC, is_private=metrics.privacy_loss is not None, unsent=self.unsent
+        )  # fmt: skip
+        self.server = ServerRun(exchange, self.strategy, self.store, self.config, events=self.log, traits=traits)
 
     def with_settings(self, **settings: Any) -> Scene:
         """Take the run up again, with other settings."""

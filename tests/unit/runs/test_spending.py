@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fedlearn.config import config_from
-from server.spending import counted_in, notices_of, promised, spent_by_partition, without_exact
+from fedlearn.runs.spending import counted_in, notices_of, promised, spent_by_partition, without_exact
 
 
 @pytest.fixture
