@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.columns import is_missing, without_imaginary
+from fedlearn.private_trees.parameters import PrivateFit
 
 Features = Mapping[str | int, Any] | Sequence[Any]
 
 
-class DeclaredInput(BaseEstimator):  # type: ignore[misc]
+class DeclaredInput(PrivateFit):
     """Base of the estimators that take numbers, categories and missing values; checks the form of their input."""
-
-    noise: str
-    bounds_from_data: bool
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Return X and y after a check of their form alone: an error about a value would reveal a record."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from fedlearn.private_trees.sums.fitting import PrivateSums
 from fedlearn.private_trees.sums.views import Codes
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSumsClassifier(ClassifierMixin, PrivateSums):  # type: ignore[misc]
     """A classifier made of noisy sums."""
 
-    classes: Sequence[object] | None
+    classes: Sequence[object] | None = None
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return (rows,) the likeliest class of each row.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,17 +27,27 @@ from fedlearn.private_trees.weights import MAX_WEIGHT, Whole, check_declared, sh
 RULES = {**{name: COMMON[name] for name in ("epsilon", "noise")}, "max_weight": MAX_WEIGHT}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSums(DeclaredInput):
-    """Base of the estimators made of noisy sums over declared cells."""
+    """Base of the estimators made of noisy sums over declared cells.
 
-    epsilon: float
-    bounds: Any
-    categories: Any
-    noise: str
-    random_state: Any
-    accountant: PrivacyAccountant | None
-    bounds_from_data: bool
-    max_weight: float | None
+    Parameters
+    ----------
+    bounds : tuple, sequence or mapping, default=None
+        Declared range of the numeric features: ``(low, high)`` for all of them, one pair for each, or a mapping from
+        name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A linear range has an even
+        grid of bins and one that grows from the lower bound, which suits heavy tails. Never learned from the data.
+    categories : mapping or sequence, default=None
+        Categories of each categorical feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or
+        position, or one entry for each feature (None = numeric). Never learned from the data.
+    bounds_from_data : bool, default=False
+        Whether to take undeclared bounds, categories and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
+    """
+
+    bounds: Any = None
+    categories: Any = None
+    max_weight: float | None = None
 
     ranges: ClassVar[dict[str, Rule]] = RULES
     one_each: ClassVar[bool] = False  # whether a numeric column has a single view
