@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.models.loaded import Traits
-from strategies.base import RoundStrategy
+from strategies import RoundStrategy, named, needs_a_sum_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,12 @@ class Rule(NamedTuple):
             said = ": ".join(filter(None, (self.because, self.instead)))
             said = said.format(value=value, config=asked.config, strategy=asked.strategy, **words)
             raise SettingError(self.setting, value, self.before + said)
+
+
+SUM_ALONE: Mapping[str, Callable[[Asked], object]] = {
+    "one_that_needs_a_sum_alone": lambda asked: named(needs_a_sum_alone),
+}
+"""What rules say to take in place of a strategy that reads single reports."""
 
 
 def _value_of(config: RunConfig, setting: str) -> Any:

@@ -21,7 +21,7 @@ from fedlearn.plugins.tables import ALGORITHMS, FEATURES
 from server.exchange.exchange import Exchange
 from server.rules import Rule, within
 from server.selectors import SELECTORS, Selector
-from strategies import STRATEGIES, RoundStrategy
+from strategies import RoundStrategy, named
 
 PRODUCES = {
     UpdateKind.DENSE: "dense updates",
@@ -101,7 +101,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
         raise SettingError(
             "strategy.name", config.strategy.name,
             f"strategy {config.strategy.name!r} {does}; model {model!r}{with_codec} produces {PRODUCES[sent]}: "
-            f"use {_fitting(sent, traits)}",
+            f"use {named(lambda kind: sent in kind.accepts and kind.sums is traits.sums)}",
         )  # fmt: skip
     strategy.check_sent(sent, config.compression)
     if not (config.sums_groups and strategy.takes_groups):  # it gets the means of groups for reports
@@ -277,9 +277,3 @@ def _check_unaveraged(config: RunConfig, what: str) -> None:
         raise SettingError(
             "gate.max_norm", config.gate.max_norm, f"the {what} of model {model!r} have bounded values anyway: use 0"
         )
-
-
-def _fitting(sent: UpdateKind, traits: Traits) -> str:
-    """Return the strategies of the table that fit."""
-    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES if name not in ALGORITHMS}
-    return " or ".join(repr(name) for name, kind in kinds.items() if sent in kind.accepts and kind.sums is traits.sums)

@@ -7,7 +7,7 @@ from fedlearn.config.baselines import NONE
 from fedlearn.config.schema import DP_SGD
 from fedlearn.core.state import UpdateKind
 from fedlearn.models import model_spec
-from server.rules import Asked, Rule, within
+from server.rules import SUM_ALONE, Asked, Rule, within
 from strategies.base import AVERAGE
 
 
@@ -135,7 +135,8 @@ CENTRAL = within(
     ),
     Rule(
         "strategy.name", _reads_reports,
-        "strategy {value!r} reads each report", "use 'fedavg', 'fedavgm' or 'fedadam'",
+        "strategy {value!r} reads each report", "use {one_that_needs_a_sum_alone}",
+        given=SUM_ALONE,
     ),
     Rule(
         "strategy.steps", lambda asked: steps_of(asked.config.strategy.steps) or asked.strategy.steps,

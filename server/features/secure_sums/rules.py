@@ -11,7 +11,7 @@ from fedlearn.core.errors import SettingError
 from fedlearn.core.state import UpdateKind
 from fedlearn.secure.summands import dropping
 from server.features.secure_sums.groups import check_groups, coverage_of, groups_in, level_of, senders_of
-from server.rules import Asked, Rule, within
+from server.rules import SUM_ALONE, Asked, Rule, within
 from strategies.base import AVERAGE, RoundStrategy
 from strategies.fedavg import SPATIAL
 
@@ -73,7 +73,8 @@ RULES = within(
     ),
     Rule(
         "strategy.name", _needs_reports,
-        "strategy {value!r} would need each report", "use 'fedavg', 'fedavgm' or 'fedadam'",
+        "strategy {value!r} would need each report", "use {one_that_needs_a_sum_alone}",
+        given=SUM_ALONE,
     ),
     Rule(
         "strategy.name", lambda asked: asked.strategy.takes_groups and not asked.config.secure.group_size,
@@ -82,7 +83,8 @@ RULES = within(
     ),
     Rule(
         "strategy.name", lambda asked: asked.strategy.reads_reports,
-        "strategy {value!r} needs more than the sum of the states", "use 'fedavg', 'fedavgm' or 'fedadam'",
+        "strategy {value!r} needs more than the sum of the states", "use {one_that_needs_a_sum_alone}",
+        given=SUM_ALONE,
     ),
     Rule(
         "strategy.steps", lambda asked: steps_of(asked.config.strategy.steps) or asked.strategy.steps,
