@@ -19,7 +19,7 @@ from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import MANIFEST
 from fedlearn.runs.stop_requests import stoppable
 from server.phases.tested import tested
-from server.planning.opening import reached, run_in, selector_of
+from server.planning.begin_or_resume import reached, run_in, selector_of
 from server.results.completed import Completed
 from server.results.printing_log import PrintingLog
 from server.results.summary import (
