@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from client.feature import features_of, own_state
 from client.learners import LEARNERS
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from client.memory import NodeMemory, memory_in
+from client.node_feature import features_of, own_state
 from client.owner.error_disclosure import is_private
 from fedlearn import flower
 from fedlearn.config import RunConfig, per_run

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from fedlearn.plugins.own_packages import claimed
 
 if TYPE_CHECKING:
-    from client.feature import NodeFeature
-    from client.learners.base import Learner, LocalFit, LocalTask
+    from client.learners.learner import Learner, LocalFit, LocalTask
     from client.learners.lightning import Lightning
     from client.learners.optimizers import Update
     from client.learners.plain_answer import Answer
     from client.learners.sgd import NOT_ZERO, SGD
     from client.learners.stack import Progress
     from client.memory import NodeMemory
+    from client.node_feature import NodeFeature
     from client.request import Request
     from fedlearn.aggregation import STATE, Accumulator, FoldStep, ParcelPlan, StepSpec
     from fedlearn.attacks.base import Attack, Claim
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from server.run import ServerRun
     from server.schedules import Schedule
     from server.schedules.synchronous import Synchronous
-    from server.selectors.base import LearningSelector, Participation, Selector
+    from server.selectors.selector import LearningSelector, Participation, Selector
     from strategies.base import RoundStrategy, Step, Turn
     from strategies.fedavg import FedAdam, FedAvg, FedAvgM, ServerOptimizer, change_of
     from strategies.masked_mean import Float64, MaskedSum
-    from strategies.robust.base import Combination
+    from strategies.robust.defence import Combination
 
 _NAMES = {
     # what all meet: arrays, rounds, seeds, errors, settings
@@ -84,7 +84,7 @@ _NAMES = {
     "fedlearn.core.metrics": "Metrics",
     "fedlearn.core.spread": "Spread",
     # learners
-    "client.learners.base": "Learner LocalFit LocalTask",
+    "client.learners.learner": "Learner LocalFit LocalTask",
     "client.learners.lightning": "Lightning",
     "client.learners.optimizers": "Update",
     "client.learners.sgd": "NOT_ZERO SGD",
@@ -94,7 +94,7 @@ _NAMES = {
     "strategies.base": "RoundStrategy Step Turn",
     "strategies.fedavg": "FedAdam FedAvg FedAvgM ServerOptimizer change_of",
     "strategies.masked_mean": "Float64 MaskedSum",
-    "strategies.robust.base": "Combination",
+    "strategies.robust.defence": "Combination",
     # fold steps and parcels
     "fedlearn.aggregation": "STATE Accumulator FoldStep ParcelPlan StepSpec",
     # codecs
@@ -110,12 +110,12 @@ _NAMES = {
     "server.run": "ServerRun",
     "server.schedules": "Schedule",
     "server.schedules.synchronous": "Synchronous",
-    "server.selectors.base": "LearningSelector Participation Selector",
+    "server.selectors.selector": "LearningSelector Participation Selector",
     # features of a round, and their parts at nodes
     "server.feature": "Added Feature Instructions Measures NewState",
     "server.rules": "Asked Rule",
     "server.phases.answers": "ask_nodes",
-    "client.feature": "NodeFeature",
+    "client.node_feature": "NodeFeature",
     "client.learners.plain_answer": "Answer",
     "client.request": "Request",
     # devices and engines

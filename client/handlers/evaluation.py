@@ -7,8 +7,8 @@ from math import isfinite
 from flwr.app import Message
 
 from client.examples import examples_to_test
-from client.feature import features_of, own_state
 from client.isolated_fits import fits_of
+from client.node_feature import features_of, own_state
 from client.owner.error_disclosure import Withheld, is_private
 from client.owner.guards import guarded
 from client.owner.policy import NOT_MEASURED

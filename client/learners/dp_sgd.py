@@ -33,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.poisson_batches import Draws, draws_for
 from client.learners.sgd import SGD
 from fedlearn.config import RunConfig

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.optimizers import COMPUTES_AGAIN, Update, computes_again
 from client.learners.sgd import SGD
 from fedlearn.config import RunConfig

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from client.learners.augmentation import augmentation_for
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from client.learners.optimizers import Optimizer, Update
 from client.learners.rates import LR_SCHEDULES, LrSchedule
 from client.learners.stack import Progress, Stack, networks_for, why_not_stacked

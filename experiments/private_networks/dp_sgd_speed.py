@@ -17,8 +17,8 @@ from statistics import median
 import numpy as np
 import torch
 
-from client.learners.base import LocalTask
 from client.learners.dp_sgd import DPSGD
+from client.learners.learner import LocalTask
 from experiments.private_networks.opacus_step import CNN, batch_of, plain_step, seconds
 from fedlearn.config import config_from
 from fedlearn.data.base import Examples

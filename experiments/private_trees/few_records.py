@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client.learners import LEARNERS
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from fedlearn.core.seeding import rng_for
 from fedlearn.core.state import State
 from fedlearn.data.base import Examples, TableSchema

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sums import SumsLearner
 from experiments.private_trees.regression import BOUNDS, TARGET, TARGET_BOUNDS
 from experiments.private_trees.stored_rows import StoredRows

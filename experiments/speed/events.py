@@ -31,7 +31,7 @@ from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDic
 from rich.console import Console
 from rich.table import Table
 
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.core.cohort import Instruction

@@ -27,7 +27,7 @@ from server.exchange.exchange import Exchange
 from server.feature import begin
 from server.feature import rest_of as rest_of_features
 from server.planning.compatibility import check_devices, check_parcels
-from server.planning.plan import Plan, planned
+from server.planning.run_plan import Plan, planned
 from server.run import ServerRun
 from server.schedules import rest_of
 from server.selectors import Selector, load_selector, remember

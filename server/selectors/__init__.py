@@ -9,7 +9,7 @@ from fedlearn.core.state import Array
 from fedlearn.plugins import tables
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import Registry, call_plugin
-from server.selectors.base import Participation, Selector
+from server.selectors.selector import Participation, Selector
 
 PREFIX = "selector/"  # of its arrays in the checkpoint
 SELECTORS = Registry(

@@ -16,8 +16,7 @@ from tests.adversary.mends import A_FEDERATION, SUMS, Mend, needed
 
 APP, LEDGER, BUDGET = "unit/client/test_app.py", "unit/privacy/test_ledger.py", "unit/client/test_ledger.py"
 ACCOUNT, SPENDING, RELAY = (
-    f"unit/{name}.py"
-    for name in ("privacy/test_accountant", "runs/test_spending", "private_trees/numbers/test_relay")
+    f"unit/{name}.py" for name in ("privacy/test_accountant", "runs/test_spending", "private_trees/numbers/test_relay")
 )
 SAID, FILES = "unit/report/test_privacy_loss.py", "unit/runs/test_ledgers.py"
 NUMBERS, CLASSES = (
@@ -208,12 +207,12 @@ LEAKS = (
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
-        "15", "server/planning/plan.py",
+        "15", "server/planning/run_plan.py",
         "        config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
     ),
     Mend(
-        "15", "server/planning/plan.py",
+        "15", "server/planning/run_plan.py",
         'fingerprint = "" if protects and not traits.is_public else traits.fingerprint',
         'fingerprint = "" if protects and not traits.test_is_public else traits.fingerprint',
         f"{SUMS}::test_no_run_that_protects_stores_a_hash_of_its_rows",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from fedlearn.core.cohort import At
 from fedlearn.core.metric import EPSILON, TRAIN_LOSS, Metric
 from fedlearn.core.metrics import Metrics

@@ -39,7 +39,7 @@ from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import unpacked
 from fedlearn.runs.names import EVENTS
 from server.exchange.exchange import Exchange
-from server.planning.plan import with_columns
+from server.planning.run_plan import with_columns
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of, rest_of
 from server.strategy_rng import Draws

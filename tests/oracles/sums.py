@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sums import SumsLearner
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.state import State

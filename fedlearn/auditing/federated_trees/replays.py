@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client.learners import LEARNERS
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.memory import NodeMemory
 from fedlearn.auditing.pairs import Draw, Pair, Record, booked_by_lines, drawn_records, public_of
 from fedlearn.auditing.trees.classes_replays import PAID

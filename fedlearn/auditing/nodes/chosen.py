@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from fedlearn.auditing.planting import NOT_THERE, swapped
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import TRAIN_LOSS, Metric

@@ -20,8 +20,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from client.learners.base import LocalTask
 from client.learners.dp_sgd import DPSGD
+from client.learners.learner import LocalTask
 from fedlearn.auditing.separation import CanaryResult
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.state import State

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.poisson_batches import Draws, SecureDraws, SeededDraws, draws_for
 from fedlearn.auditing.drawn import why_not_coins, why_not_noise
 from fedlearn.auditing.runs import RunLoss

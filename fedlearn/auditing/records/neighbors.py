@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from client.learners.base import LocalTask
 from client.learners.dp_sgd import DPSGD
+from client.learners.learner import LocalTask
 from client.learners.poisson_batches import Draws
 from fedlearn.auditing.recording import NotAlike
 from fedlearn.config import config_from

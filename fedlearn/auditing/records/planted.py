@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
 from client.learners.dp_sgd import DPSGD, Rows
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.poisson_batches import Draws
 from fedlearn.core.state import State
 from fedlearn.data.base import Examples

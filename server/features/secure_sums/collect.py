@@ -45,7 +45,7 @@ from fedlearn.secure.server import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total, fixed_point_of
 from fedlearn.secure.whole import WholeNumbers
 from server.attempt import NotCommitted, Reporting, Selection
-from server.features.secure_sums.groups import groups_in, level_of, too_few_groups
+from server.features.secure_sums.groups_of_cohort import groups_in, level_of, too_few_groups
 from server.features.secure_sums.pending_unmasking import AskedSum, asked_sum, store_asked
 from server.features.secure_sums.sums import SumOfNodes, Whole, added_up, counts_of, masked_plan, with_absent
 from server.phases.configuration import configure

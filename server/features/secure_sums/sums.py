@@ -23,7 +23,7 @@ from fedlearn.secure.summands import Flat, Summands, Total
 from fedlearn.secure.whole import WholeNumbers
 from server.attempt import Reporting
 from server.features.secure_sums.group_means import group_means
-from server.features.secure_sums.groups import senders_of
+from server.features.secure_sums.groups_of_cohort import senders_of
 from server.phases.reporting import fold_plan
 from server.run import ServerRun
 from strategies.masked_mean import MaskedSum

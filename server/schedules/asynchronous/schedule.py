@@ -34,10 +34,10 @@ from server.phases.quorum import missing_quorum
 from server.phases.reporting import TOLD, fold_plan, log_end
 from server.run import ServerRun
 from server.schedules import PREFIX, schedule_memory
+from server.schedules.asynchronous.asynchronous_checks import check_asynchronous, check_parcels
 from server.schedules.asynchronous.buffer import Buffer
 from server.schedules.asynchronous.gates import Gates
 from server.schedules.asynchronous.in_flight import Flight, InFlight, Landed
-from server.schedules.asynchronous.refusals import check_asynchronous, check_parcels
 from server.schedules.asynchronous.staleness import Staleness, measured_of
 from server.schedules.attempts import Attempts
 from strategies.base import Step

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from client.isolated_fits import Fits
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError

@@ -9,7 +9,7 @@ from flwr.app import Context, RecordDict
 from torch import nn
 
 from client.isolated_fits import PERSONAL, Fits
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from client.memory import NodeMemory
 from client.owner.policy import refused

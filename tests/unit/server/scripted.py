@@ -27,7 +27,7 @@ from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import EventLog
 from server.exchange.exchange import Exchange
 from server.feature import features_of
-from server.planning.plan import metrics_added, with_columns
+from server.planning.run_plan import metrics_added, with_columns
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of
 from strategies.fedavg import FedAvg

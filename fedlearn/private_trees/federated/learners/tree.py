@@ -8,7 +8,7 @@ number is private, unless ``privacy.public_sizes`` says that it is public.
 
 from __future__ import annotations
 
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.seeding import seed_for

@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional
 
 import client.learners.dp_sgd as dp_sgd
-from client.learners.base import LocalTask
 from client.learners.dp_sgd import DPSGD
+from client.learners.learner import LocalTask
 from client.learners.poisson_batches import SecureDraws, SeededDraws
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError

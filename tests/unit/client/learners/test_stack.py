@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from client.learners import sgd
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from client.learners.stack import networks_for
 from fedlearn.config import config_from

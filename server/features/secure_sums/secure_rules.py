@@ -10,7 +10,7 @@ from fedlearn.core.cohort import At
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import UpdateKind
 from fedlearn.secure.summands import dropping
-from server.features.secure_sums.groups import check_groups, coverage_of, groups_in, level_of, senders_of
+from server.features.secure_sums.groups_of_cohort import check_groups, coverage_of, groups_in, level_of, senders_of
 from server.rules import SUM_ALONE, Asked, Rule, within
 from strategies.base import AVERAGE, RoundStrategy
 from strategies.fedavg import SPATIAL

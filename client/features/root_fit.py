@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from client.isolated_fits import fits_of
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from fedlearn.config import from_flower
 from fedlearn.core.seeding import rng_for
 from fedlearn.core.state import State

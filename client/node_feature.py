@@ -26,7 +26,7 @@ import numpy as np
 from flwr.app import Message
 from numpy.typing import NDArray
 
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.plain_answer import Answer
 from client.memory import NodeMemory
 from client.request import Request

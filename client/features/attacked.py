@@ -7,8 +7,8 @@ import logging
 import numpy as np
 from flwr.app import Message, MetricRecord
 
-from client.feature import NodeFeature, Report, Rows
 from client.learners.plain_answer import Answer
+from client.node_feature import NodeFeature, Report, Rows
 from client.request import Request
 from fedlearn import wire
 from fedlearn.attacks import Attack, Claim, attack_of, attackers_of, load_attack
