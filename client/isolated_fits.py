@@ -30,7 +30,7 @@ from fedlearn.config import RunConfig, per_run
 from fedlearn.core.errors import SettingError
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import State, is_same
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.loaded import loaded
 from fedlearn.models.torch.hidden_state import Beside
 from fedlearn.plugins.generators import seeded_globals

@@ -33,7 +33,7 @@ from client.request import Request
 from fedlearn.config import RunConfig, per_run
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.plugins import tables
 from fedlearn.plugins.listed import pairs_in
 from fedlearn.plugins.registry import load_reference

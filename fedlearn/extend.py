@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from client.node_feature import NodeFeature
     from client.request import Request
     from fedlearn.aggregation import STATE, Accumulator, FoldStep, ParcelPlan, StepSpec
-    from fedlearn.attacks.base import Attack, Claim
+    from fedlearn.attacks.claim import Attack, Claim
     from fedlearn.compression.alike import LIKE_STATE
-    from fedlearn.compression.base import Codec
+    from fedlearn.compression.codec import Codec
     from fedlearn.compression.stages import Part, Quantizer, Role, Sparsifier, Stage, Transform, nothing_from
     from fedlearn.config import RunConfig, flat_from_file
     from fedlearn.config.fields import NonNegative, Positive
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from fedlearn.core.state import Array, ArraySpec, Entries, Sends, State, UpdateKind, layout_of, takes_steps
     from fedlearn.data import Dataset, DataSpec, Examples, from_arrays
     from fedlearn.devices import Fleet
-    from fedlearn.engine.base import Engine
+    from fedlearn.engine.engine_type import Engine
     from fedlearn.models import NOTHING, Evaluation, Model, ModelSpec, torch_module
-    from fedlearn.models.axes import named_logits
     from fedlearn.models.objectives import Classification, Labels, NextToken, Objective, Regression
+    from fedlearn.models.output_axes import named_logits
     from fedlearn.models.torch.gradients import owned
     from fedlearn.models.torch.parts import last_layer
     from fedlearn.models.torch.torch_model import TorchModel
@@ -75,7 +75,7 @@ _NAMES = {
     "fedlearn.config.tables.data": "DataSettings",
     "fedlearn.data": "DataSpec Dataset Examples from_arrays",
     "fedlearn.models": "NOTHING Evaluation Model ModelSpec torch_module",
-    "fedlearn.models.axes": "named_logits",
+    "fedlearn.models.output_axes": "named_logits",
     "fedlearn.models.torch.gradients": "owned",
     "fedlearn.models.objectives": "Classification Labels NextToken Objective Regression",
     "fedlearn.models.torch.parts": "last_layer",
@@ -99,10 +99,10 @@ _NAMES = {
     "fedlearn.aggregation": "STATE Accumulator FoldStep ParcelPlan StepSpec",
     # codecs
     "fedlearn.compression.alike": "LIKE_STATE",
-    "fedlearn.compression.base": "Codec",
+    "fedlearn.compression.codec": "Codec",
     "fedlearn.compression.stages": "Part Quantizer Role Sparsifier Stage Transform nothing_from",
     # attacks
-    "fedlearn.attacks.base": "Attack Claim",
+    "fedlearn.attacks.claim": "Attack Claim",
     # schedules and selectors
     "server.attempt": "NotCommitted",
     "server.collecting": "collect",
@@ -120,7 +120,7 @@ _NAMES = {
     "client.request": "Request",
     # devices and engines
     "fedlearn.devices": "Fleet",
-    "fedlearn.engine.base": "Engine",
+    "fedlearn.engine.engine_type": "Engine",
 }
 """Module -> the names of it that stand here; type checkers read the imports above instead."""
 

@@ -19,7 +19,7 @@ from fedlearn.config import RunConfig
 from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.core.metric import VALIDATION, Metric
 from fedlearn.core.metrics import Metrics
-from fedlearn.models.base import Finished
+from fedlearn.models.model import Finished
 from fedlearn.runs.history import RoundRecord
 from strategies import RoundStrategy
 

@@ -14,7 +14,7 @@ from fedlearn import wire
 from fedlearn.attacks import Attack, Claim, attack_of, attackers_of, load_attack
 from fedlearn.core.seeding import rng_for
 from fedlearn.core.state import Array, State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.loaded import loaded
 
 ATTACK, OPTIONS = "attack", "attack-options"  # of a node's own config

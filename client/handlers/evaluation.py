@@ -16,7 +16,7 @@ from client.request import Request
 from fedlearn import wire
 from fedlearn.core.metric import TEST_EXAMPLES
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.loaded import loaded, rows_measured
 
 

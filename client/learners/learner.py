@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.privacy.accounts.rounds import GaussianRounds
 
 
@@ -133,7 +133,7 @@ class Learner(Protocol):
     def try_on(self, examples: Examples) -> None:
         """Raise SettingError, before round 1, where a step on examples of the training set fails.
 
-        By default none is tried: the model tries a step itself (`fedlearn.models.base.Tryable`).
+        By default none is tried: the model tries a step itself (`fedlearn.models.model.Tryable`).
         """
 
     def personal(self, state: State, memory: NodeMemory) -> State:

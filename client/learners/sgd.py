@@ -28,7 +28,7 @@ from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import TRAIN_LOSS, WORK_DONE
 from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.torch.device import seed_torch
 from fedlearn.models.torch.gradients import owned
 from fedlearn.models.torch.torch_model import TorchModel

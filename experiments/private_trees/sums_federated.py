@@ -35,7 +35,7 @@ from experiments.private_trees.regression import BOUNDS, TARGET, TARGET_BOUNDS
 from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.core.seeding import rng_for
 from fedlearn.data import load_dataset
-from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.engine import ENGINES
 from fedlearn.models import load_model

@@ -43,8 +43,8 @@ from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.node_calls import partition_of
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import PromptNodes
-from fedlearn.engine.virtual_time.grid import VirtualTimeGrid
 from fedlearn.engine.virtual_time.setup import with_devices
+from fedlearn.engine.virtual_time.timed_grid import VirtualTimeGrid
 from fedlearn.models.loaded import initial_state
 
 EVENTS = {"whole": 6, "server": 6, "clock": 3}  # in a trip

@@ -25,7 +25,7 @@ from fedlearn.runs.reading import check_path
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedlearn.sweeps.plan import Axes
+    from fedlearn.sweeps.sweep_plan import Axes
 
 
 class Sweep:
@@ -172,7 +172,7 @@ def _as_flag(value: object) -> object:
 
 
 def _axes(vary: Mapping[str, Sequence[Any]]) -> Axes:
-    from fedlearn.sweeps.plan import axis_of
+    from fedlearn.sweeps.sweep_plan import axis_of
 
     for word, values in vary.items():
         if isinstance(values, str) or not isinstance(values, Sequence):

@@ -18,9 +18,9 @@ from fedlearn.commands.shared import all_layers
 from fedlearn.config.layers import merged
 from fedlearn.core.errors import UsageError, printable
 from fedlearn.sweeps.halving import run_halving
-from fedlearn.sweeps.plan import Axes, Plan, Run
 from fedlearn.sweeps.results import Result
 from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
+from fedlearn.sweeps.sweep_plan import Axes, Plan, Run
 
 RUNS = Path("runs")
 OF_ONE_RUN = ("seed", "out")  # settings that differ from run to run

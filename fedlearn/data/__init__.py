@@ -4,7 +4,7 @@ Importing this package is cheap: a data set is decoded once into the cache folde
 every process. The libraries `datasets` and `flwr_datasets` are imported only for partitions that are not in the cache.
 """
 
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partitioning import partition_table

@@ -353,9 +353,9 @@ CLIENT_DOORS = "fedlearn.auditing.nodes.doors:doors"
 CLIENT_CANARIES = "fedlearn.auditing.records.canaries:audited"
 """What audits one training of it by canaries."""
 NODE_AUDITS = {
-    "model": "fedlearn.auditing.nodes.chosen:model",
-    "changes": "fedlearn.auditing.nodes.chosen:HOSTILE",
-    "chosen": "fedlearn.auditing.nodes.chosen:chosen",
+    "model": "fedlearn.auditing.nodes.chosen_model:model",
+    "changes": "fedlearn.auditing.nodes.chosen_model:HOSTILE",
+    "chosen": "fedlearn.auditing.nodes.chosen_model:chosen",
     "mistakes of a client": "fedlearn.auditing.nodes.planted:PLANTED",
     "unclipped": "fedlearn.auditing.nodes.planted:unclipped",
     "mistakes of a server": "fedlearn.auditing.nodes.server_mistakes:PLANTED",

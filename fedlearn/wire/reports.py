@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from xxhash import xxh3_64
 
 from fedlearn import flower
-from fedlearn.compression.base import Codec
+from fedlearn.compression.codec import Codec
 from fedlearn.core.cohort import Instruction
 from fedlearn.core.errors import Refused
 from fedlearn.core.metric import TRAIN_LOSS

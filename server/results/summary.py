@@ -21,7 +21,7 @@ from fedlearn.runs.answers import write_answer
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.names import EVENTS
-from fedlearn.runs.participation import is_secret, without_participation
+from fedlearn.runs.secret_participation import is_secret, without_participation
 from fedlearn.runs.spending import assumed, neighbors_of, notices_of, promised, spent_by_partition, trust_of
 from fedlearn.runs.statistics import write_statistics
 from fedlearn.runs.usage import memory_bytes

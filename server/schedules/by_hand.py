@@ -10,7 +10,7 @@ import numpy as np
 
 from fedlearn.aggregation import STATE
 from fedlearn.aggregation.fold import Fold
-from fedlearn.aggregation.plan import FoldPlan, Verdict
+from fedlearn.aggregation.fold_plan import FoldPlan, Verdict
 from fedlearn.core.cohort import At, Fate, Member
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.metric import Measured

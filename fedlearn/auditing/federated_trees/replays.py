@@ -30,10 +30,10 @@ from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, model_spec
-from fedlearn.models.base import Planned
+from fedlearn.models.model import Planned
 from fedlearn.privacy import largest_loss
 
 BOUNDS = {"a": (0.0, 1.0)}

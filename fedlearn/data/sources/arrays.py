@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from numpy.typing import ArrayLike
 
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.kept_arrays import kept
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.channels import Channels
 from fedlearn.data.sources.declared import TEST_SHARE, Declared
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.hidden import with_hidden
-from fedlearn.data.stored import kept
 
 
 @one_line_errors

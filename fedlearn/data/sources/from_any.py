@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import TEST_ROWS, Dataset
 from fedlearn.data.drawing import draws_by_itself, leaves_unfit_out
 from fedlearn.data.reading import one_line_errors

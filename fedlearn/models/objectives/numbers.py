@@ -12,12 +12,12 @@ from torch.nn import functional
 
 from fedlearn.core.metric import ACCURACY, ALL_RIGHT, DEVIANCE, LOSS, MAE, MAE_SCALED, MSE
 from fedlearn.core.metrics import COUNTS, LABELS, NEURAL_REGRESSOR, SEVERAL, Metrics
-from fedlearn.data.base import DataSpec
-from fedlearn.models.axes import are_alike, learns_images, named_logits, wrong_shape
-from fedlearn.models.objectives.base import Loss, Objective, no_tensor
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.objectives.counted import counts, divides_by_all, is_torchs, made_up, options_of
-from fedlearn.models.objectives.losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of
+from fedlearn.models.objectives.objective import Loss, Objective, no_tensor
 from fedlearn.models.objectives.several import of_each, scale_of, widths_of
+from fedlearn.models.objectives.torch_losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of
+from fedlearn.models.output_axes import are_alike, learns_images, named_logits, wrong_shape
 from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores.predictions import Predictions, of_labels, of_numbers
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.aggregation import STATE, FoldPlan, ParcelPlan
+from fedlearn.aggregation.fold_plan import Accumulator, MaskedPlan
 from fedlearn.aggregation.modular import ModularSum, sum_name
-from fedlearn.aggregation.plan import Accumulator, MaskedPlan
 from fedlearn.core.cohort import At, Fate, Member, NodeReport
 from fedlearn.core.state import ArraySpec, Layout, Positions, UpdateKind, layout_of
 from fedlearn.plugins.registry import load_reference

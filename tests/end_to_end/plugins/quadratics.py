@@ -10,7 +10,7 @@ from client.learners.learner import Learner, LocalFit
 from fedlearn.core.metric import Metric
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import UpdateKind
-from fedlearn.models.base import Evaluation
+from fedlearn.models.model import Evaluation
 
 STEPS, LR = 10, 0.1
 NODES = 12

@@ -19,7 +19,7 @@ from fedlearn.config import config_from, to_flower
 from fedlearn.config.policy import SIMULATED
 from fedlearn.core.errors import SettingError
 from fedlearn.core.refusals import word_for
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models.torch.torch_model import TorchModel
 from server.planning.compatibility import check_parcels
 from strategies.fedavg import FedAvg

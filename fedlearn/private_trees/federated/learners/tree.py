@@ -13,7 +13,7 @@ from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.plugins.options import options_for
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit, largest_loss
 from fedlearn.private_trees.federated.models.forest import ForestModel, state_of

@@ -13,8 +13,8 @@ from pydantic import Field
 from fedlearn.config import RunConfig
 from fedlearn.core.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.core.state import Array, State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
-from fedlearn.models.base import Evaluation
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.models.model import Evaluation
 from fedlearn.models.sums import IntArray, SumsModel
 from fedlearn.models.tables import table_of
 from fedlearn.models.torch.measuring import of_classes, of_numbers

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedlearn.core.metrics import PRIVATE_REGRESSOR
 from fedlearn.core.state import Layout, State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
-from fedlearn.models.base import Evaluation
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.models.model import Evaluation
 from fedlearn.models.torch.measuring import of_numbers
 from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.federated.models.fitted import FittedRegressor

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.state import Layout, State
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
 from fedlearn.private_trees.federated.models.forest_regression import ForestRegressor
 from fedlearn.private_trees.numbers.relay import relay_predict, relay_value_bounds

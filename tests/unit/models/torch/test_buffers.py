@@ -14,7 +14,7 @@ from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.core.errors import Refused, SettingError
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models.torch.parts import whole
 from fedlearn.models.torch.torch_model import TorchModel
 

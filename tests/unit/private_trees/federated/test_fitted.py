@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedlearn.core.errors import Refused, UsageError
-from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.data.data_spec import DataSpec, TableSchema
 from fedlearn.private_trees import DPRegressionTree, NodeTable
 from fedlearn.private_trees.drawing import importances
 from fedlearn.private_trees.federated.models.forest import state_of

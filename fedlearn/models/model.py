@@ -14,7 +14,7 @@ from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import Layout, State, UpdateKind
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.secure.whole import WholeNumbers
 
 

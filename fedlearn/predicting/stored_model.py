@@ -10,9 +10,9 @@ from safetensors import SafetensorError
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import UsageError, said
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models import load_model
-from fedlearn.models.base import Model, Planned
+from fedlearn.models.model import Model, Planned
 from fedlearn.plugins import objects
 from fedlearn.predicting.nodes import state_on_node
 from fedlearn.predicting.predictor import Predictor

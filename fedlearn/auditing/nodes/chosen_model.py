@@ -18,8 +18,8 @@ from fedlearn.config import RunConfig
 from fedlearn.core.metric import TRAIN_LOSS, Metric
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import Array, State, UpdateKind
-from fedlearn.data.base import Examples
-from fedlearn.models.base import Evaluation
+from fedlearn.data.data_spec import Examples
+from fedlearn.models.model import Evaluation
 
 Change = Mapping[str, float]  # parameter -> what is added to each of its entries
 
@@ -43,7 +43,7 @@ class Odd:
     """A model of a few thousand numbers, whose score is the sum of their sizes."""
 
     update_kind = UpdateKind.DENSE
-    learner = "fedlearn.auditing.nodes.chosen:Chosen"
+    learner = "fedlearn.auditing.nodes.chosen_model:Chosen"
     metrics = Metrics((TRAIN_LOSS,), (Metric("size", better="down", headline=True),))
 
     def initial_state(self, *, seed: int) -> State:

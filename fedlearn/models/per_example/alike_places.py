@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedlearn.models.per_example.base import ClippedSum
+from fedlearn.models.per_example.clipped_sum import ClippedSum
 from fedlearn.models.per_example.examples import made_up
 from fedlearn.models.per_example.one_by_one import OneByOne
 

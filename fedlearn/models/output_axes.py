@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 
 Shape = Sequence[int]
 

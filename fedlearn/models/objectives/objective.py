@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedlearn.core.metrics import Metrics
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores.predictions import Predictions
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.core.state import Array, State
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 
 Float64 = NDArray[np.float64]
 Factor = Annotated[float, Field(gt=0, allow_inf_nan=False)]

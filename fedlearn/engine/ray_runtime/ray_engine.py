@@ -10,7 +10,7 @@ from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.processes import default_size
 from fedlearn.engine.ray_runtime.cluster import connected
-from fedlearn.engine.ray_runtime.grid import RunnerGrid
+from fedlearn.engine.ray_runtime.runner_grid import RunnerGrid
 from fedlearn.engine.virtual_time.setup import with_devices
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedlearn.config.tables.running import DeviceSettings
 from fedlearn.core.errors import SettingError, quoted, said
-from fedlearn.devices.files import fleet_from, is_file
 from fedlearn.devices.fleet import Fleet
+from fedlearn.devices.fleet_files import fleet_from, is_file
 from fedlearn.plugins import tables
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import Registry, call_plugin

@@ -9,8 +9,8 @@ from secrets import token_hex
 
 import numpy as np
 
-from fedlearn.data.base import Examples, Facts
 from fedlearn.data.cache import cached
+from fedlearn.data.data_spec import Examples, Facts
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import reading_key
 from fedlearn.data.entries import Arrays

@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import nn
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec
-from fedlearn.models.objectives.base import Objective
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.objectives.classes import Classification, NextToken
 from fedlearn.models.objectives.counted import check_reduction
-from fedlearn.models.objectives.losses import LOSSES_OF_LABELS, OF_COUNTS, is_one_of
 from fedlearn.models.objectives.numbers import Counts, Labels, Regression
+from fedlearn.models.objectives.objective import Objective
+from fedlearn.models.objectives.torch_losses import LOSSES_OF_LABELS, OF_COUNTS, is_one_of
 from fedlearn.plugins import tables
 from fedlearn.plugins.registry import Registry
 
