@@ -9,7 +9,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partitioning import partition_table
 from fedlearn.data.partitions import PartitionTable
-from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.columns import from_frame, from_table
 from fedlearn.data.sources.from_any import from_any
 from fedlearn.data.sources.image_folder import from_folder

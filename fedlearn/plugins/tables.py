@@ -122,7 +122,7 @@ LEARNERS = {
     "ditto": "fedlearn.algorithms.ditto:DittoSGD",
     "perfedavg": "fedlearn.algorithms.perfedavg:PerFedAvgSGD",
     "fedala": "fedlearn.algorithms.fedala:FedALASGD",
-    "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
+    "tree": "fedlearn.private_trees.federated.learners.tree_learner:TreeLearner",
     "sums": "client.learners.sums:SumsLearner",
     "exact-sums": "client.learners.sums:ExactSumsLearner",
 }
@@ -194,7 +194,7 @@ STRATEGIES = {
     "bulyan": "strategies.robust.bulyan:Bulyan",
     "fltrust": "strategies.robust.fltrust:FLTrust",
     "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
-    "relay": "fedlearn.private_trees.federated.strategies.relay:Relay",
+    "relay": "fedlearn.private_trees.federated.strategies.relay_strategy:Relay",
     "sums": "strategies.sums:Sums",
 }
 """How reports become the next state."""

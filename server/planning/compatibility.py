@@ -13,7 +13,7 @@ from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import State, UpdateKind
-from fedlearn.flower.mods import load_mods
+from fedlearn.flower.named_mods import load_mods
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
 from fedlearn.plugins.registry import load_reference

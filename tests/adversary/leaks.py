@@ -155,7 +155,7 @@ LEAKS = (
         f"{CLASSES}::test_a_row_whose_label_is_not_declared_is_left_out",
     ),
     Mend(
-        "10", "fedlearn/private_trees/declared.py",
+        "10", "fedlearn/private_trees/declared_input.py",
         "    if declared is None:\n        check_classification", "    if True:\n        check_classification",
         f"{CLASSES}::test_no_record_can_make_a_fit_fail",
     ),

@@ -444,7 +444,7 @@ MENDS = (
         "unit/private_trees/federated/test_few_records.py::test_a_skewed_number_that_noise_hides_is_guessed_as_its_median",
     ),
     Mend(
-        "O1", "fedlearn/private_trees/federated/models/naive_bayes.py",
+        "O1", "fedlearn/private_trees/federated/models/naive_bayes_model.py",
         "made.start = max(len(self.views.sizes), 1) if is_wide else 0", "made.start = 0 if is_wide else 0",
         "unit/private_trees/federated/test_few_records.py::test_classes_that_noise_hides_are_guessed_as_the_largest",
     ),
@@ -661,7 +661,7 @@ MENDS = (
         f"{AXES}::test_other_order_of_axes_is_refused_with_both_shapes",
     ),
     Mend(
-        "J1", "fedlearn/models/objectives/numbers.py",
+        "J1", "fedlearn/models/objectives/number_objectives.py",
         "return numbers.permute(0, 3, 1, 2) if learns_images(self.spec) else numbers", "return numbers",
         f"{AXES}::test_module_that_returns_its_images_is_never_wrong",
     ),
@@ -702,7 +702,7 @@ MENDS = (
         f"{AXES}::test_several_labels_an_example_are_judged_by_right_labels",
     ),
     Mend(
-        "J6", "fedlearn/models/objectives/numbers.py",
+        "J6", "fedlearn/models/objectives/number_objectives.py",
         "self.metrics = self.metrics.judged_by_loss()", "self.metrics = NEURAL_REGRESSOR",
         f"{AXES}::test_no_error_of_what_may_be_logits_chooses_the_best_round",
     ),

@@ -18,7 +18,7 @@ from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.models.presets import settings_from
-from fedlearn.privacy.accounts.skellam import skellam_multiplier_for
+from fedlearn.privacy.accounts.skellam_account import skellam_multiplier_for
 from fedlearn.privacy.local_dp import OwnNoise
 from server.features.privacy.node_privacy import NOISE, NodePrivacy
 from tests.end_to_end.vanishing import Killed, Remote, Vanishing

@@ -14,7 +14,7 @@ from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
 from fedlearn.data.kept_arrays import dataset_at, with_facts
 from fedlearn.data.reading import ending_of, one_line_errors
-from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.as_arrays import by_text, columns_of, named_columns
 from fedlearn.data.sources.column_values import Columns, columns_of_frame
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given

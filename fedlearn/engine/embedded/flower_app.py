@@ -35,7 +35,7 @@ from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.processes import ONE_THREAD, default_size
-from fedlearn.flower.apps import FlowerApp
+from fedlearn.flower.flower_apps import FlowerApp
 from fedlearn.plugins.generators import seeded_globals
 
 THREADED = (

@@ -8,7 +8,7 @@ Shapes: B batch, K classes, L length of a sequence.
 """
 
 from fedlearn.models.objectives.classes import Classification, NextToken
-from fedlearn.models.objectives.numbers import Labels, Regression
+from fedlearn.models.objectives.number_objectives import Labels, Regression
 from fedlearn.models.objectives.objective import Loss, Objective
 from fedlearn.models.objectives.objective_choice import OBJECTIVES, objective_for
 from fedlearn.models.objectives.torch_losses import CROSS_ENTROPIES, is_one_of

@@ -28,7 +28,7 @@ from fedlearn.models.objectives.objective import Loss, Objective, no_tensor
 from fedlearn.models.objectives.torch_losses import CROSS_ENTROPIES, LOG_LIKELIHOODS, is_one_of
 from fedlearn.models.output_axes import class_axes, logits_of, named_logits, with_logits, wrong_shape
 from fedlearn.models.predicted import Predicted
-from fedlearn.models.scores.predictions import Predictions, of_classes
+from fedlearn.models.scores.metric_inputs import Predictions, of_classes
 
 
 class Classification(Objective):

@@ -13,7 +13,7 @@ from torch import Tensor
 from fedlearn.core.metrics import Metrics
 from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.predicted import Predicted
-from fedlearn.models.scores.predictions import Predictions
+from fedlearn.models.scores.metric_inputs import Predictions
 
 Loss = Callable[[Any, Tensor], Tensor]
 

@@ -8,7 +8,7 @@ from fedlearn.core.errors import SettingError
 from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.objectives.classes import Classification, NextToken
 from fedlearn.models.objectives.counted import check_reduction
-from fedlearn.models.objectives.numbers import Counts, Labels, Regression
+from fedlearn.models.objectives.number_objectives import Counts, Labels, Regression
 from fedlearn.models.objectives.objective import Objective
 from fedlearn.models.objectives.torch_losses import LOSSES_OF_LABELS, OF_COUNTS, is_one_of
 from fedlearn.plugins import tables

@@ -6,7 +6,7 @@ outputs as the module returns them. An objective may score the outputs itself (`
 """
 
 from fedlearn.models.scores.gathered import Gathered, check_size, joined, packed, unpacked
+from fedlearn.models.scores.metric_inputs import Predictions
 from fedlearn.models.scores.named_scores import Score, scores_of
-from fedlearn.models.scores.predictions import Predictions
 
 __all__ = ["Gathered", "Predictions", "Score", "check_size", "joined", "packed", "scores_of", "unpacked"]

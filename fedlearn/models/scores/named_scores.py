@@ -29,7 +29,7 @@ from torch import Tensor
 from fedlearn.cache.trusted import say_once
 from fedlearn.core.errors import SettingError, said
 from fedlearn.core.metric import Metric
-from fedlearn.models.scores.predictions import SETTING, Predicting, predicted
+from fedlearn.models.scores.metric_inputs import SETTING, Predicting, predicted
 from fedlearn.plugins.objects import is_reference, name_in
 from fedlearn.plugins.registry import call_plugin, load_plugin
 

@@ -23,7 +23,7 @@ from fedlearn.models.objectives import Objective
 from fedlearn.models.output_axes import logits_of
 from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores import Gathered, Score, check_size, packed, scores_of, unpacked
-from fedlearn.models.scores.predictions import SETTING
+from fedlearn.models.scores.metric_inputs import SETTING
 from fedlearn.models.torch.inputs import Inputs
 
 EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)

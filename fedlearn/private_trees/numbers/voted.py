@@ -21,10 +21,10 @@ from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.numbers.growing import Grown, noisy_sums
 from fedlearn.private_trees.numbers.histograms import Rows, route
 from fedlearn.private_trees.numbers.leaves import NoisySums, shrunk, smoothed_means
-from fedlearn.private_trees.numbers.plan import TreePlan, greedy_levels_for, plan_for
 from fedlearn.private_trees.numbers.regressor import PrivateRegressor, released_number
 from fedlearn.private_trees.numbers.splitting import Cells, choose, choose_at_random
 from fedlearn.private_trees.numbers.training_set import TrainingSet
+from fedlearn.private_trees.numbers.tree_plan import TreePlan, greedy_levels_for, plan_for
 from fedlearn.private_trees.parameters import Rule, at_least
 from fedlearn.private_trees.weights import refuse_weights
 

@@ -16,10 +16,10 @@ from fedlearn.private_trees.domain import finite_range
 from fedlearn.private_trees.parameters import Rule, at_least, none_or
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.boosting import boost
-from fedlearn.private_trees.sums.classifier import PrivateSumsClassifier
-from fedlearn.private_trees.sums.fitting import PrivateSums
 from fedlearn.private_trees.sums.losses import LogCosh, Logistic, Loss
 from fedlearn.private_trees.sums.partitions import Partitions
+from fedlearn.private_trees.sums.private_sums import PrivateSums
+from fedlearn.private_trees.sums.sums_classifier import PrivateSumsClassifier
 from fedlearn.private_trees.sums.views import Codes, Views
 from fedlearn.private_trees.weights import Whole
 

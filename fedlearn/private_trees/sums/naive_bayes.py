@@ -11,7 +11,7 @@ from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.described import described
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.bayes import counts_of, released_counts, tables_of
-from fedlearn.private_trees.sums.classifier import PrivateSumsClassifier
+from fedlearn.private_trees.sums.sums_classifier import PrivateSumsClassifier
 from fedlearn.private_trees.sums.views import Codes
 from fedlearn.private_trees.weights import UNIT, Whole
 

@@ -19,7 +19,7 @@ from fedlearn.models.objectives.several import of_each, scale_of, widths_of
 from fedlearn.models.objectives.torch_losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of
 from fedlearn.models.output_axes import are_alike, learns_images, named_logits, wrong_shape
 from fedlearn.models.predicted import Predicted
-from fedlearn.models.scores.predictions import Predictions, of_labels, of_numbers
+from fedlearn.models.scores.metric_inputs import Predictions, of_labels, of_numbers
 
 
 class Regression(Objective):

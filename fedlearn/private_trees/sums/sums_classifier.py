@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fedlearn.private_trees.declared import check_classes, classes_of
+from fedlearn.private_trees.declared_input import check_classes, classes_of
 from fedlearn.private_trees.sums.additive import FloatArray
-from fedlearn.private_trees.sums.fitting import PrivateSums
+from fedlearn.private_trees.sums.private_sums import PrivateSums
 from fedlearn.private_trees.sums.views import Codes
 
 
