@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from fedlearn.commands.shared import check_address
+from fedlearn.config.tables.running import DEVICE
 from fedlearn.core.errors import UsageError
 
 SERVER, NODE, OWNER = "Where the server is", "This node", "What its owner allows (with --ledger)"
@@ -128,7 +129,6 @@ def client(*, device: str, attack: str, attack_options: str, **options: Any) -> 
     The node opens no port; it connects to the server's port alone. Ends with one line if key, certificate or ledger are
     not as they must be. Guide: docs/howto/deployment.md.
     """
-    from fedlearn.config.tables.running import DEVICE
     from fedlearn.engine.deployment.client import ClientOptions, run
 
     if device and not DEVICE.fullmatch(device):
