@@ -19,7 +19,7 @@ from fedlearn.models.loaded import Traits
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import ALGORITHMS, FEATURES
 from server.exchange.exchange import Exchange
-from server.rules import Rule, within
+from server.rules import Asked, Rule, within
 from server.selectors import SELECTORS, Selector
 from strategies import RoundStrategy, named
 
@@ -67,9 +67,77 @@ OF_SELECTORS = (
 )  # fmt: skip
 
 
+def _sends_trees_or_sums(asked: Asked) -> bool:
+    return not asked.traits.update_kind.is_averaged
+
+
+def _trees_or_sums(asked: Asked) -> str:
+    return "trees" if asked.traits.update_kind is UpdateKind.ENSEMBLE else "sums"
+
+
+OF_MODELS = (
+    Rule(
+        "compression.send",
+        lambda asked: _sends_trees_or_sums(asked) and asked.config.compression.send != "weights",
+        "the {trees_or_sums} of model {config.model.name!r} have no change", "use 'weights'",
+        given={"trees_or_sums": _trees_or_sums},
+    ),
+    Rule(
+        "client.mods", lambda asked: _sends_trees_or_sums(asked) and asked.config.client.mods,
+        "mods change weights; model {config.model.name!r} sends {trees_or_sums}", "use none",
+        given={"trees_or_sums": _trees_or_sums},
+    ),
+    Rule(
+        "gate.max_norm", lambda asked: _sends_trees_or_sums(asked) and asked.config.gate.max_norm,
+        "the {trees_or_sums} of model {config.model.name!r} have bounded values anyway", "use 0",
+        given={"trees_or_sums": _trees_or_sums},
+    ),
+    Rule(
+        "evaluation.where", lambda asked: asked.traits.is_private and asked.config.evaluation.where == "nodes",
+        "nodes would send what they measured on data that model or learner keeps private, and no budget covers that",
+        "use 'server' or 'none'",
+    ),
+)  # fmt: skip
+
+
+def _has_bare_shares(asked: Asked) -> bool:
+    """Return whether nodes send what has a share of noise alone, and nothing hides it."""
+    config = asked.config
+    has_shares = config.nodes_add_noise or model_spec(config.model.name).sums
+    return config.privacy.trust == "distributed" and config.secure.sums != "masked" and has_shares
+
+
+def _sends_exact_sums(asked: Asked) -> bool:
+    row = model_spec(asked.config.model.name)
+    return row.sums and not row.is_private and asked.config.secure.sums != "masked"
+
+
+OF_TRUST = (
+    Rule(
+        "privacy.trust",
+        lambda asked: asked.config.privacy.trust == "central" and not asked.config.protects_nodes,
+        "it is for privacy.protects = 'nodes'", "use 'local'",
+    ),
+    Rule(
+        "secure.sums", lambda asked: _sends_exact_sums(asked) and not asked.is_virtual,
+        "model {config.model.name!r} asks each node for exact sums, which the server would see", "use 'masked'",
+    ),
+    Rule(
+        "privacy.trust", lambda asked: _has_bare_shares(asked) and not asked.is_virtual,
+        "what one node sends has a share of the noise only, and nothing hides it",
+        "use secure.sums = 'masked', or 'local'",
+    ),
+    Rule(
+        "privacy.noise", lambda asked: _has_bare_shares(asked) and asked.config.privacy.noise != "seeded",
+        "shares of noise protect nobody where the server sees what each node sends",
+        "use secure.sums = 'masked', or 'seeded' for a study",
+    ),
+)  # fmt: skip
+
+
 def rules() -> Iterator[Rule]:
     """Yield all rules of what goes with what, in the order in which they are asked; a run breaks the first."""
-    yield from OF_SELECTORS
+    yield from (*OF_MODELS, *OF_TRUST, *OF_SELECTORS)
     for name in FEATURES.values():
         yield from load_reference(name).rules
 
@@ -125,14 +193,6 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
     _check_learner(config, strategy)
     _check_algorithm(config)
     _check_steps(config, strategy)
-    if not kind.is_averaged:
-        _check_unaveraged(config, "trees" if kind is UpdateKind.ENSEMBLE else "sums")
-    if traits.is_private and config.evaluation.where == "nodes":
-        raise SettingError(
-            "evaluation.where", "nodes",
-            "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
-            "that: use 'server' or 'none'",
-        )  # fmt: skip
 
 
 def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str = "") -> None:
@@ -232,48 +292,3 @@ def _check_steps(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
                 "compression.send", config.compression.send,
                 f"fold step {spec.reference!r} is for the change of the weights: use 'update'",
             )  # fmt: skip
-
-
-def check_trust(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse distributed noise, or none, where nothing hides what one node sends, but for studies and simulations.
-
-    Refuse noise of the server's where nodes are not what it protects.
-    """
-    row = model_spec(config.model.name)
-    if config.privacy.trust == "central" and not config.protects_nodes:
-        raise SettingError("privacy.trust", "central", "it is for privacy.protects = 'nodes': use 'local'")
-    if config.secure.sums == "masked":
-        return
-    if row.sums and not row.is_private and not is_virtual:
-        why = f"model {config.model.name!r} asks each node for exact sums, which the server would see: use 'masked'"
-        raise SettingError("secure.sums", config.secure.sums, why)
-    if config.privacy.trust != "distributed" or not (config.nodes_add_noise or row.sums):
-        return
-    if not is_virtual:
-        raise SettingError(
-            "privacy.trust", "distributed",
-            "what one node sends has a share of the noise only, and nothing hides it: use secure.sums = 'masked', or "
-            "'local'",
-        )  # fmt: skip
-    if config.privacy.noise != "seeded":
-        raise SettingError(
-            "privacy.noise", config.privacy.noise,
-            "shares of noise protect nobody where the server sees what each node sends: use secure.sums = 'masked', or "
-            "'seeded' for a study",
-        )  # fmt: skip
-
-
-def _check_unaveraged(config: RunConfig, what: str) -> None:
-    model = config.model.name
-    if config.compression.send != "weights":
-        raise SettingError(
-            "compression.send", config.compression.send, f"the {what} of model {model!r} have no change: use 'weights'"
-        )
-    if config.client.mods:
-        raise SettingError(
-            "client.mods", config.client.mods, f"mods change weights; model {model!r} sends {what}: use none"
-        )
-    if config.gate.max_norm:
-        raise SettingError(
-            "gate.max_norm", config.gate.max_norm, f"the {what} of model {model!r} have bounded values anyway: use 0"
-        )

@@ -21,11 +21,12 @@ from server.early_stopping import check_stopping, check_validation, hides_rows
 from server.exchange.exchange import Exchange
 from server.feature import Feature, features_of
 from server.planning.compatibility import (
+    OF_MODELS,
     OF_SELECTORS,
+    OF_TRUST,
     check_fitting,
     check_schedule,
     check_stack,
-    check_trust,
 )
 from server.rules import Asked, check_rules
 from server.schedules import load_schedule, metrics_of
@@ -75,9 +76,8 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
         counts_in += notices_of(config, test_is_public=traits.test_is_public)
     features = features_of(config, strategy)
     check_fitting(config, traits, strategy)
-    check_trust(config, is_virtual=exchange.is_virtual)
     asked = Asked(config, traits, strategy, exchange.is_virtual)
-    check_rules(OF_SELECTORS, asked)
+    check_rules((*OF_MODELS, *OF_TRUST, *OF_SELECTORS), asked)
     for each in features:
         each.check(asked)
     if config.protects_nodes:
