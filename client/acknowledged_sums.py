@@ -1,4 +1,4 @@
-"""What a node keeps of its reports that the server has counted (`client.learners.base.Learner.counted`).
+"""What a node keeps of its reports that the server has counted (`client.learners.learner.Learner.counted`).
 
 A node must not keep what the server has refused: control variates would then differ from those of the server for good.
 So the sum of what was sent is kept in two phases. A report is added to it as it leaves, with the sum as it was before

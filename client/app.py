@@ -22,8 +22,8 @@ from fedlearn.core.state import State
 from fedlearn.data.cache import checked
 from fedlearn.data.dealing import dealt_to
 from fedlearn.flower import ErrorCode
-from fedlearn.models.base import Scored
 from fedlearn.models.loaded import loaded
+from fedlearn.models.model import Scored
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import HANDLERS
 

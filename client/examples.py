@@ -15,13 +15,13 @@ from client.request import Request
 from fedlearn.config import RunConfig, per_run
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.seeding import rng_for
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.drawing import nothing_held_out
 from fedlearn.data.naming import is_path
 from fedlearn.data.partitioning import partition_table
 from fedlearn.data.partitions import PartitionTable, measured_on
-from fedlearn.models.base import Scored, Tryable
 from fedlearn.models.loaded import dataset_of, loaded
+from fedlearn.models.model import Scored, Tryable
 
 log = logging.getLogger("fedlearn.node")
 

@@ -20,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from client.feature import features_of, own_state
 from client.learners import LEARNERS
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from client.memory import NodeMemory, memory_in
+from client.node_feature import features_of, own_state
 from client.owner.error_disclosure import is_private
 from fedlearn import flower
 from fedlearn.config import RunConfig, per_run
 from fedlearn.core.errors import SettingError
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import State, is_same
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.loaded import loaded
 from fedlearn.models.torch.hidden_state import Beside
 from fedlearn.plugins.generators import seeded_globals

@@ -21,7 +21,7 @@ import numpy as np
 
 from client.examples import training_set
 from client.isolated_fits import learner_of
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.memory import NodeMemory
 from client.owner.error_disclosure import BUDGET_SPENT, Withheld
 from client.owner.policy import NOT_ENOUGH

@@ -21,7 +21,7 @@ from fedlearn.config import RunConfig, per_run
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import State
 from fedlearn.flower import ClientAppCallable, Record
-from fedlearn.flower.mods import NamedMod, load_mods
+from fedlearn.flower.named_mods import NamedMod, load_mods
 from fedlearn.plugins.generators import seeded_globals
 
 

@@ -1,4 +1,4 @@
-"""Make the pages of all settings and all commands from the code, each time that the site is made."""
+"""Make the pages of settings, commands and rules from the code, each time that the site is made."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-from sphinx.application import Sphinx
+from string import Formatter
+from typing import TYPE_CHECKING
 
 from fedlearn.commands.settings import allowed_of, flags
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.names import described
+from server.planning.compatibility import rules
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 FOLDER = Path(__file__).parent / "reference" / "generated"
 HOWTO = Path(__file__).parent / "howto" / "index.md"
@@ -24,6 +28,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx calls this before it looks for pages."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / "settings.md").write_text("\n".join(settings_page()), encoding="utf-8")
+    (FOLDER / "what_goes_with_what.md").write_text("\n".join(rules_page()), encoding="utf-8")
     (FOLDER / "commands.md").write_text("\n".join(commands_page()), encoding="utf-8")
     app.connect("source-read", _in_the_order_of_its_links)
     return {"parallel_read_safe": True}
@@ -67,6 +72,38 @@ def settings_page() -> Iterator[str]:
             text.replace("|", "\\|").replace("\n", " ") for text in (described(name)[0], allowed_of(name))
         )
         yield f'| <a id="{name}"></a>`{name}` | {flag} | {allowed} | `{json.dumps(value)}` | {meaning} |'
+
+
+def rules_page() -> Iterator[str]:
+    """Yield the lines of the table of what is refused, by tables of settings; what stands in several features once."""
+    yield "# What goes with what\n"
+    yield "A run that breaks a row of these tables ends before round 1, with exit code 2 and a line that names the "
+    yield "setting, the reason, and what to do instead. Find the setting that was refused; the second column names "
+    yield "what it does not go with, where the reason does not. Words in *italics* stand for values of the run."
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for rule in rules():
+        said = rows.setdefault((rule.setting, in_words(rule.because), in_words(rule.instead)), [])
+        said.append(in_words(rule.before.removeprefix("with ").strip()))
+    table = None
+    for (setting, because, instead), beside in sorted(rows.items(), key=lambda row: row[0][0]):
+        if setting.partition(".")[0] != table:
+            table = setting.partition(".")[0]
+            yield f"\n## {table}\n\n| setting | does not go with | because | instead |\n|---|---|---|---|"
+        yield f"| `{setting}` | {'; '.join(filter(None, dict.fromkeys(beside)))} | {because} | {instead} |"
+
+
+def in_words(text: str) -> str:
+    """Return a text of a rule with the names of settings as code, and with words for the values of a run."""
+    settings, found = to_flower(RunConfig()), ""
+    for literal, name, _, _ in Formatter().parse(text):
+        quoted = re.sub(r"'([\w.:-]+)'", r"`\1`", literal)
+        found += re.sub(r"\w+\.\w+", lambda word: f"`{word[0]}`" if word[0] in settings else word[0], quoted)
+        if name:
+            setting = name.removeprefix("config.")
+            is_named = setting in settings and not literal.endswith("= ")
+            words = "its value" if name == "value" or setting in settings else setting.rpartition(".")[2]
+            found += f"`{setting}`" if is_named else f"*{words.replace('_', ' ')}*"
+    return found.replace("|", "\\|")
 
 
 def commands_page() -> Iterator[str]:

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 from fedlearn.plugins.own_packages import claimed
 
 if TYPE_CHECKING:
-    from client.feature import NodeFeature
-    from client.learners.base import Learner, LocalFit, LocalTask
+    from client.learners.learner import Learner, LocalFit, LocalTask
     from client.learners.lightning import Lightning
     from client.learners.optimizers import Update
     from client.learners.plain_answer import Answer
     from client.learners.sgd import NOT_ZERO, SGD
     from client.learners.stack import Progress
     from client.memory import NodeMemory
+    from client.node_feature import NodeFeature
     from client.request import Request
     from fedlearn.aggregation import STATE, Accumulator, FoldStep, ParcelPlan, StepSpec
-    from fedlearn.attacks.base import Attack, Claim
+    from fedlearn.attacks.claim import Attack, Claim
     from fedlearn.compression.alike import LIKE_STATE
-    from fedlearn.compression.base import Codec
+    from fedlearn.compression.codec import Codec
     from fedlearn.compression.stages import Part, Quantizer, Role, Sparsifier, Stage, Transform, nothing_from
     from fedlearn.config import RunConfig, flat_from_file
     from fedlearn.config.fields import NonNegative, Positive
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from fedlearn.core.state import Array, ArraySpec, Entries, Sends, State, UpdateKind, layout_of, takes_steps
     from fedlearn.data import Dataset, DataSpec, Examples, from_arrays
     from fedlearn.devices import Fleet
-    from fedlearn.engine.base import Engine
+    from fedlearn.engine.engine_type import Engine
     from fedlearn.models import NOTHING, Evaluation, Model, ModelSpec, torch_module
-    from fedlearn.models.axes import named_logits
     from fedlearn.models.objectives import Classification, Labels, NextToken, Objective, Regression
+    from fedlearn.models.output_axes import named_logits
     from fedlearn.models.torch.gradients import owned
     from fedlearn.models.torch.parts import last_layer
     from fedlearn.models.torch.torch_model import TorchModel
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from server.run import ServerRun
     from server.schedules import Schedule
     from server.schedules.synchronous import Synchronous
-    from server.selectors.base import LearningSelector, Participation, Selector
+    from server.selectors.selector import LearningSelector, Participation, Selector
     from strategies.base import RoundStrategy, Step, Turn
     from strategies.fedavg import FedAdam, FedAvg, FedAvgM, ServerOptimizer, change_of
     from strategies.masked_mean import Float64, MaskedSum
-    from strategies.robust.base import Combination
+    from strategies.robust.defence import Combination
 
 _NAMES = {
     # what all meet: arrays, rounds, seeds, errors, settings
@@ -75,7 +75,7 @@ _NAMES = {
     "fedlearn.config.tables.data": "DataSettings",
     "fedlearn.data": "DataSpec Dataset Examples from_arrays",
     "fedlearn.models": "NOTHING Evaluation Model ModelSpec torch_module",
-    "fedlearn.models.axes": "named_logits",
+    "fedlearn.models.output_axes": "named_logits",
     "fedlearn.models.torch.gradients": "owned",
     "fedlearn.models.objectives": "Classification Labels NextToken Objective Regression",
     "fedlearn.models.torch.parts": "last_layer",
@@ -84,7 +84,7 @@ _NAMES = {
     "fedlearn.core.metrics": "Metrics",
     "fedlearn.core.spread": "Spread",
     # learners
-    "client.learners.base": "Learner LocalFit LocalTask",
+    "client.learners.learner": "Learner LocalFit LocalTask",
     "client.learners.lightning": "Lightning",
     "client.learners.optimizers": "Update",
     "client.learners.sgd": "NOT_ZERO SGD",
@@ -94,15 +94,15 @@ _NAMES = {
     "strategies.base": "RoundStrategy Step Turn",
     "strategies.fedavg": "FedAdam FedAvg FedAvgM ServerOptimizer change_of",
     "strategies.masked_mean": "Float64 MaskedSum",
-    "strategies.robust.base": "Combination",
+    "strategies.robust.defence": "Combination",
     # fold steps and parcels
     "fedlearn.aggregation": "STATE Accumulator FoldStep ParcelPlan StepSpec",
     # codecs
     "fedlearn.compression.alike": "LIKE_STATE",
-    "fedlearn.compression.base": "Codec",
+    "fedlearn.compression.codec": "Codec",
     "fedlearn.compression.stages": "Part Quantizer Role Sparsifier Stage Transform nothing_from",
     # attacks
-    "fedlearn.attacks.base": "Attack Claim",
+    "fedlearn.attacks.claim": "Attack Claim",
     # schedules and selectors
     "server.attempt": "NotCommitted",
     "server.collecting": "collect",
@@ -110,17 +110,17 @@ _NAMES = {
     "server.run": "ServerRun",
     "server.schedules": "Schedule",
     "server.schedules.synchronous": "Synchronous",
-    "server.selectors.base": "LearningSelector Participation Selector",
+    "server.selectors.selector": "LearningSelector Participation Selector",
     # features of a round, and their parts at nodes
     "server.feature": "Added Feature Instructions Measures NewState",
     "server.rules": "Asked Rule",
     "server.phases.answers": "ask_nodes",
-    "client.feature": "NodeFeature",
+    "client.node_feature": "NodeFeature",
     "client.learners.plain_answer": "Answer",
     "client.request": "Request",
     # devices and engines
     "fedlearn.devices": "Fleet",
-    "fedlearn.engine.base": "Engine",
+    "fedlearn.engine.engine_type": "Engine",
 }
 """Module -> the names of it that stand here; type checkers read the imports above instead."""
 

@@ -17,8 +17,8 @@ Report = Callable[[Selection, At], Reporting | NotCommitted]
 
 def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
     """Select a cohort, send it the latest state, and collect its reports, or what a feature puts in the place of it."""
-    run.late.refuse()
-    run.late_answers.hear()
+    run.late.reports.refuse()
+    run.late.answers.hear()
     run.notices.clear()
     collect = partial(collected_by, run, report=partial(_reported, run))
     for each in run.features:

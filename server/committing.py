@@ -25,7 +25,7 @@ from server.phases.node_rows import rows_of
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import tell
 from server.run import ServerRun
-from server.selectors import POISSON, Participation, selector_memory
+from server.selectors import Participation, selector_memory
 from strategies.base import Step, Turn
 
 
@@ -59,7 +59,7 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
     step = None if reason else next_step(run, collected.reporting, at)
     if step is None:
         reason = reason or "the new state would hold NaN or infinity"
-        if run.config.rounds.selector == POISSON:
+        if run.config.samples_poisson:
             raise RunFailed(f"round {at.round_number}: {reason}; with Poisson sampling no draw is made again")
         if collected.reporting.is_final:
             skip(run, collected, at, reason)
@@ -89,7 +89,7 @@ def judged_anew(run: ServerRun, reporting: Reporting, at: At, missing: str) -> s
         Why the attempt must be made again; empty where it need not.
     """
     reports = measured(reporting.reports)
-    if not run.kind.is_averaged or len(reports) < FEWEST or run.config.protects_nodes:
+    if not run.traits.update_kind.is_averaged or len(reports) < FEWEST or run.config.protects_nodes:
         return ""
     if run.typical is None:
         found = too_far(reports, run.config.gate)
@@ -138,7 +138,7 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         turn = each.turn(turn)
     with run.draws.to_compute(run.strategy, "next state", at):
         step = run.strategy.next_state(turn)
-    if run.kind.is_averaged:
+    if run.traits.update_kind.is_averaged:
         step = replace(step, state=_with_auxiliary(run, kept_in_bounds(step.state, run.state)))
     carried = [*step.state.values(), *run.strategy.memory().values()]
     if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in carried):
@@ -149,9 +149,9 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
 
 def _with_auxiliary(run: ServerRun, state: State) -> State:
     """Return a new state whose auxiliary arrays the module has computed, from those before: none comes from a node."""
-    if not run.auxiliary:
+    if not run.traits.auxiliary:
         return state
-    begun = {**state, **{name: run.state[name] for name in run.auxiliary}}
+    begun = {**state, **{name: run.state[name] for name in run.traits.auxiliary}}
     (found,) = run.exchange.compute(auxiliary_of, begun, [()])
     return {**state, **found}
 
@@ -213,7 +213,7 @@ def commit(
         },
     )
     counted = measured([report for report in reporting.reports if report.fate is Fate.REPORTED])
-    if run.kind.is_averaged and len(counted) >= FEWEST and not run.config.protects_nodes:
+    if run.traits.update_kind.is_averaged and len(counted) >= FEWEST and not run.config.protects_nodes:
         run.typical = _typical_after(run, counted)
     run.nodes.append(rows_of(run, reporting, found.nodes, at))
     run.events.flush()  # what a commit says of the log must be there
@@ -240,7 +240,7 @@ def commit(
 def _is_stored_after(run: ServerRun, round_number: int) -> bool:
     rounds = run.rounds
     is_last = round_number == rounds.total or bool(run.stopping.reason)
-    return run.is_private or run.config.protects_nodes or round_number % rounds.store_every == 0 or is_last
+    return run.traits.is_private or run.config.protects_nodes or round_number % rounds.store_every == 0 or is_last
 
 
 def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
@@ -254,7 +254,8 @@ def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay)
     run.store.save(
         step.state, memory, record,
         changed_nodes=run.exchange.changed_node_states(), all_nodes=run.exchange.node_states,
-        seconds=run.seconds, cpu_seconds=run.processor.lately(), typical=run.typical, versions=under_way.versions,
+        seconds=run.time.seconds, cpu_seconds=run.time.processor.lately(), typical=run.typical,
+        versions=under_way.versions,
     )  # fmt: skip
 
 
@@ -285,7 +286,7 @@ def _in_virtual_time(run: ServerRun, collected: Collected) -> Measured:
 
 def _evaluated(run: ServerRun, new: NewState) -> Measures:
     """Return the metrics of a new state, where it is to be evaluated; None in all columns where it is not."""
-    names = [metric.name for metric in run.model_metrics.evaluated]
+    names = [metric.name for metric in run.traits.metrics.evaluated]
     if not is_due(run, new.at.round_number):
         return Measures(run.as_columns(dict.fromkeys(names)))
     run.events.write("evaluating", round=new.at.round_number)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.config import RunConfig
-from fedlearn.core.errors import SettingError
+from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.core.metric import VALIDATION, Metric
 from fedlearn.core.metrics import Metrics
+from fedlearn.models.model import Finished
 from fedlearn.runs.history import RoundRecord
 from strategies import RoundStrategy
 
@@ -62,6 +63,7 @@ class Stopping:
         self._best: tuple[float, int] | None = None  # the value of the last improvement, and its round
         self.reason = ""
         self.is_paused = False
+        self._has_failed = False
         for record in rounds:
             self.take(record)
 
@@ -81,6 +83,18 @@ class Stopping:
             by = f" by {stop.least_improvement:g}" if stop.least_improvement else ""
             since = f"since {self._best[0]:.6g} in round {self._best[1]}" if self._best else "at all"
             self.reason = f"{metric.name} has not improved{by} {since} (stop.patience = {stop.patience})"
+
+    def finish(self, finished: Finished) -> None:
+        """Take in whether the model says by its new state that the run is at its end."""
+        self.reason, self._has_failed = finished.why, finished.is_failure
+
+    def check_result(self) -> None:
+        """Raise `RunFailed` after the last round of a model that says its end, where it has no result."""
+        if self._has_failed:
+            raise RunFailed(self.reason)
+        if not self.reason:
+            total = self._config.rounds.total
+            raise RunFailed(f"rounds.total = {total} rounds were too few for a result: ask for more")
 
     def _is_improved(self, metric: Metric, value: float) -> bool:
         if self._best is None:

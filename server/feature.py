@@ -163,7 +163,7 @@ class Feature:
 
     rules: ClassVar[Sequence[Rule]] = ()
     stores: ClassVar[str] = ""  # what the names of its arrays in a checkpoint begin with
-    on_nodes: ClassVar[str] = ""  # its part at a node, "module:Class" (`client.feature.NodeFeature`)
+    on_nodes: ClassVar[str] = ""  # its part at a node, "module:Class" (`client.node_feature.NodeFeature`)
     config: RunConfig
     strategy: RoundStrategy[Any]
     run: Any  # this file lies below the run

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.models.loaded import Traits
-from strategies.base import RoundStrategy
+from strategies import RoundStrategy, named, needs_a_sum_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +35,35 @@ class Rule(NamedTuple):
     when
         Whether it is.
     because, instead
-        Why, and what to do: texts, in which ``{value}`` is the value of the setting and ``{config.clients}`` that of
-        another one; or what makes them of the settings.
+        Why, and what to do, in which ``{value}`` is the value of the setting and ``{config.clients}`` that of another
+        one. The page "What goes with what" is made of these texts.
     before
         What the text begins with.
+    given
+        Other words in braces -> what makes them of the settings; the page shows the word itself.
     """
 
     setting: str
     when: Callable[[Asked], object]
-    because: str | Callable[[Asked], str]
-    instead: str | Callable[[Asked], str] = ""
+    because: str
+    instead: str = ""
     before: str = ""
+    given: Mapping[str, Callable[[Asked], object]] = MappingProxyType({})
 
     def check(self, asked: Asked) -> None:
         """Raise SettingError where the setting is wrong."""
         if self.when(asked):
-            said = [self._said(text, asked) for text in (self.because, self.instead) if text]
-            raise SettingError(self.setting, _value_of(asked.config, self.setting), self.before + ": ".join(said))
+            value = _value_of(asked.config, self.setting)
+            words = {name: made_of(asked) for name, made_of in self.given.items()}
+            said = ": ".join(filter(None, (self.because, self.instead)))
+            said = said.format(value=value, config=asked.config, strategy=asked.strategy, **words)
+            raise SettingError(self.setting, value, self.before + said)
 
-    def _said(self, text: str | Callable[[Asked], str], asked: Asked) -> str:
-        if not isinstance(text, str):
-            return text(asked)
-        config = asked.config
-        return text.format(value=_value_of(config, self.setting), config=config, strategy=asked.strategy)
+
+SUM_ALONE: Mapping[str, Callable[[Asked], object]] = {
+    "one_that_needs_a_sum_alone": lambda asked: named(needs_a_sum_alone),
+}
+"""What rules say to take in place of a strategy that reads single reports."""
 
 
 def _value_of(config: RunConfig, setting: str) -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from flwr.serverapp import Grid
 
@@ -13,17 +12,14 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.tables.rounds import RoundSettings
 from fedlearn.core.clock import Clock
 from fedlearn.core.cohort import Member
-from fedlearn.core.errors import RunFailed
 from fedlearn.core.metric import Measured, of_validation
-from fedlearn.core.metrics import Metrics
-from fedlearn.core.state import State, UpdateKind
-from fedlearn.models.base import Finished
-from fedlearn.models.loaded import finished_in
+from fedlearn.core.state import State
+from fedlearn.models.loaded import Traits, finished_in
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import NODES
 from fedlearn.runs.nodes import NodeTable
-from fedlearn.runs.usage import ProcessorTime
+from fedlearn.runs.usage import RunTime
 from server.early_stopping import Stopping, stops_by
 from server.exchange.exchange import Exchange
 from server.exchange.frozen_arrays import Unsent
@@ -36,6 +32,13 @@ from server.strategy_rng import Draws
 from strategies import RoundStrategy
 
 
+class Late(NamedTuple):
+    """Watches for what comes too late: reports after their deadline, answers after their selection window."""
+
+    reports: LateReports
+    answers: LateAnswers
+
+
 class ServerRun:
     """One run, seen from the server; each phase is a function of it and of where the run stands.
 
@@ -45,30 +48,16 @@ class ServerRun:
         Reaches the nodes.
     store
         Holds the state, and takes each committed one.
-    kind
-        What an update of the model means.
+    traits
+        Of the model and its data; their metrics are what nodes and evaluation measure in this run.
     draws
         Lends random generators to the strategy; new ones, unless it was made with some.
-    model_metrics
-        What its nodes and its evaluation measure; unless given, all that the store's table has.
     selector
         Draws cohorts; a new one, unless it has learned something before.
-    is_private
-        Whether nodes pay for what they report; as the metrics say, unless given.
-    test_is_public
-        Whether everybody may know the rows on which the state is measured.
-    unsent
-        The arrays of the model that no training message brings.
-    auxiliary
-        Names of the arrays that follow from the others, and are computed anew from each new state.
     notes
         What is likely not meant in the run, a line each; said in its results, too.
-    has_own_rate
-        Whether the module configures its optimizer, so that no setting says the learning rate.
     features
         The features of the run, which have begun; those that the settings ask for, unless given.
-    finishes
-        Whether the model says by its state when the run is at its end.
     """
 
     def __init__(
@@ -79,53 +68,37 @@ class ServerRun:
         config: RunConfig,
         *,
         events: EventLog,
-        kind: UpdateKind = UpdateKind.DENSE,
+        traits: Traits,
         draws: Draws | None = None,
-        model_metrics: Metrics | None = None,
         selector: Selector | None = None,
-        is_private: bool | None = None,
-        test_is_public: bool = False,
-        unsent: State = MappingProxyType({}),
-        auxiliary: Sequence[str] = (),
         notes: Sequence[str] = (),
-        has_own_rate: bool = False,
         features: Sequence[Feature] | None = None,
-        finishes: bool = False,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
         self.store = store
         self.config = config
-        self.auxiliary = auxiliary
+        self.traits = traits
         self.notes = notes
-        self.has_own_rate = has_own_rate
-        self.finishes = finishes
-        self._finished = Finished()
         self.events = events
-        self.kind = kind
         self.draws = draws or Draws(config, is_virtual=exchange.is_virtual)
         self.selector = selector or load_selector(config)
         self.notices = Notices(exchange)
-        self.late = LateReports(exchange, events, self.notices, self.keep_paid)
+        self.late = Late(
+            LateReports(exchange, events, self.notices, self.keep_paid), LateAnswers(exchange, events)
+        )  # fmt: skip
         window = config.rounds.selection_window
-        self.late_answers = LateAnswers(exchange, events)
-        self.unsent = Unsent(exchange, unsent, window=window)
+        self.unsent = Unsent(exchange, traits.unsent, window=window)
         self.directory = NodeDirectory(exchange, events, self.unsent, clients=config.clients, window=window)
         self.typical = store.typical  # what reports are compared with
-        self.model_metrics = model_metrics or store.metrics
-        self.is_private = self.model_metrics.privacy_loss is not None if is_private is None else is_private
-        self.test_is_public = test_is_public
         self.features = _begun(config, strategy, store) if features is None else tuple(features)
         for each in self.features:
             each.run = self
         self.nodes = NodeTable(
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
-        self.tested: Mapping[str, object] = {}  # of the test rows that are measured once (`server.phases.tested`)
         self.stopping = Stopping(config, stops_by(config, store.metrics), store.history.rounds)
-        self._began = exchange.wall.now()
-        self.processor = ProcessorTime(store.cpu_seconds)
-        self._earlier_seconds = store.seconds
+        self.time = RunTime(exchange.wall, store.seconds, store.cpu_seconds)
 
     @property
     def rounds(self) -> RoundSettings:
@@ -139,7 +112,7 @@ class ServerRun:
 
     @cached_property
     def _added(self) -> list[Added]:
-        return [each.metrics(self.model_metrics) for each in self.features]
+        return [each.metrics(self.traits.metrics) for each in self.features]
 
     def grid_of(self, cohort: Sequence[Member]) -> Grid:
         """Return the grid of a cohort alone, as a strategy sees it."""
@@ -151,7 +124,7 @@ class ServerRun:
         Their ledgers are a part of it where the engine keeps them: what is written down of a report, in whatever
         attempt, was paid for after any crash. Other models' attempts are made again, from what was kept at a commit.
         """
-        if self.is_private and (changed := self.exchange.changed_node_states(settled=False)):
+        if self.traits.is_private and (changed := self.exchange.changed_node_states(settled=False)):
             self.store.keep_nodes(changed)
 
     def _node_columns(self) -> list[str]:
@@ -160,7 +133,7 @@ class ServerRun:
     @property
     def reported_by_nodes(self) -> tuple[str, ...]:
         """The names of what a report may say that its node has measured."""
-        names = (metric.name for metric in self.model_metrics.reported)
+        names = (metric.name for metric in self.traits.metrics.reported)
         return (*names, *(name for added in self._added for name in added.reports))
 
     def as_columns(self, measured: Measured) -> Measured:
@@ -170,16 +143,9 @@ class ServerRun:
 
     def finish(self, state: State) -> None:
         """Let the run end after this state, where the model says that no further round is needed, or possible."""
-        if self.finishes and not self.stopping.reason:
-            (self._finished,) = self.exchange.compute(finished_in, state, [()])
-            self.stopping.reason = self._finished.why
-
-    def check_result(self) -> None:
-        """Raise `RunFailed` after the last round, where the model has no result, with its reason."""
-        if self._finished.is_failure:
-            raise RunFailed(self._finished.why)
-        if self.finishes and not self.stopping.reason:
-            raise RunFailed(f"rounds.total = {self.rounds.total} rounds were too few for a result: ask for more")
+        if self.traits.finishes and not self.stopping.reason:
+            (finished,) = self.exchange.compute(finished_in, state, [()])
+            self.stopping.finish(finished)
 
     @property
     def is_paused(self) -> bool:
@@ -200,11 +166,6 @@ class ServerRun:
     def state(self) -> State:
         """The latest stored state."""
         return self.store.state
-
-    @property
-    def seconds(self) -> float:
-        """How long the run has taken, over all its sessions; in real time."""
-        return self._earlier_seconds + self.wall.now() - self._began
 
     @property
     def answers(self) -> Mapping[str, Any]:

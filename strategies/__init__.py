@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.core.errors import SettingError
+from fedlearn.core.state import UpdateKind
 from fedlearn.plugins import tables
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import Registry, call_plugin
-from strategies.base import RoundStrategy
+from strategies.base import AVERAGE, RoundStrategy
 
 STRATEGIES = Registry(
     "strategy.name",
@@ -34,4 +36,16 @@ def load_strategy(settings: StrategySettings) -> RoundStrategy[Any]:
     return PlainFlower.wrap(kind, settings)
 
 
-__all__ = ["STRATEGIES", "RoundStrategy", "load_strategy"]
+def named(fits: Callable[[type[RoundStrategy[Any]]], object]) -> str:
+    """Return the strategies of the table that fit, as an error advises them; algorithms, which need more, left out."""
+    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES if name not in tables.ALGORITHMS}
+    return " or ".join(repr(name) for name, kind in kinds.items() if fits(kind))
+
+
+def needs_a_sum_alone(kind: type[RoundStrategy[Any]]) -> bool:
+    """Return whether a strategy makes the next state of the weighted sum of all updates, and of nothing else."""
+    reads = kind.reads_reports or kind.reads_all_metrics
+    return UpdateKind.DENSE in kind.accepts and kind.accumulator == AVERAGE and not reads
+
+
+__all__ = ["STRATEGIES", "RoundStrategy", "load_strategy", "named", "needs_a_sum_alone"]

@@ -21,7 +21,7 @@ from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
 from fedlearn.aggregation.fold import ParcelFold
-from fedlearn.aggregation.plan import STATE, Accumulator, ParcelPlan, StepSpec
+from fedlearn.aggregation.fold_plan import STATE, Accumulator, ParcelPlan, StepSpec
 from fedlearn.compression import Codec, parcel_codec
 from fedlearn.compression.alike import LIKE_STATE, decode_alike
 from fedlearn.compression.identity import Identity

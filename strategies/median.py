@@ -16,8 +16,8 @@ from pydantic import Field
 from fedlearn.core.state import Array, Sends, State
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
-from strategies.robust.base import Attackers, by_columns, check_attackers
 from strategies.robust.columns import medians
+from strategies.robust.defence import Attackers, by_columns, check_attackers
 from strategies.robust.geometry import Changes
 from strategies.robust.mixing import mixed, nearest_means
 from strategies.whole_numbers import as_before

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from client.feature import Fit, NodeFeature
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.ledger import own_noise
+from client.node_feature import Fit, NodeFeature
 from client.request import Request
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON

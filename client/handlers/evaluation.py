@@ -7,8 +7,8 @@ from math import isfinite
 from flwr.app import Message
 
 from client.examples import examples_to_test
-from client.feature import features_of, own_state
 from client.isolated_fits import fits_of
+from client.node_feature import features_of, own_state
 from client.owner.error_disclosure import Withheld, is_private
 from client.owner.guards import guarded
 from client.owner.policy import NOT_MEASURED
@@ -16,7 +16,7 @@ from client.request import Request
 from fedlearn import wire
 from fedlearn.core.metric import TEST_EXAMPLES
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.loaded import loaded, rows_measured
 
 

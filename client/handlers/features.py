@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flwr.app import Message, RecordDict
 
-from client.feature import features_of
+from client.node_feature import features_of
 from client.owner.error_disclosure import Withheld, is_private
 from client.owner.guards import guarded
 from client.owner.policy import NOT_MEASURED

@@ -16,8 +16,8 @@ from client.owner.memory_file import memory_at_home
 from client.owner.participation import why_not as participation_why_not
 from client.owner.signed_sets import check_sets
 from client.received.downlink import kept_anchor
-from client.received.frozen_arrays import keep
-from client.received.frozen_arrays import why_not as unsent_why_not
+from client.received.kept_frozen import keep
+from client.received.kept_frozen import why_not as unsent_why_not
 from client.request import Request
 from client.secure_sums import node as summing
 from fedlearn import wire

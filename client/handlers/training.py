@@ -11,13 +11,13 @@ from flwr.app import Message, RecordDict
 from client.acknowledged_sums import undo_from
 from client.answer import report
 from client.examples import examples_of, training_set
-from client.feature import features_of, fitted, own_state, reported
 from client.handlers.evaluation import measured
 from client.isolated_fits import fits_of, learner_of, why_not_stacked
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.plain_answer import Answer
 from client.ledger import NodeBudget
 from client.mods import with_mods
+from client.node_feature import features_of, fitted, own_state, reported
 from client.owner.error_disclosure import is_private
 from client.owner.guards import guarded
 from client.owner.participation import check_separated, count_participation

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.torch.making import made_up_examples
 from fedlearn.models.transforming import AUGMENT, as_batch, examples_of, own_function
 from fedlearn.plugins.generators import restored_globals, seed_globals

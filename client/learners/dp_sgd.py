@@ -13,10 +13,10 @@ draw for each place by itself, from numbers that nobody knows: assigned to recor
 
 *Rounding.* With secure noise the gradient of a record is the same to the last bit, whatever other records there are:
 batches have one shape, and places are filled one after another only where all places of a batch are seen to compute
-alike (`fedlearn.models.per_example.alike`). Where they are not, each record has a place by a hash of its own content,
-which leaves places empty and takes twice the time. Where a batch fails, each of its examples is computed in its own
-place with all others empty, so that none makes another go another way. With seeded noise, which protects nobody, none
-of this is needed.
+alike (`fedlearn.models.per_example.alike_places`). Where they are not, each record has a place by a hash of its own
+content, which leaves places empty and takes twice the time. Where a batch fails, each of its examples is computed in
+its own place with all others empty, so that none makes another go another way. With seeded noise, which protects
+nobody, none of this is needed.
 
 Source: Abadi et al. 2016 (arXiv:1607.00133), algorithm 1.
 """
@@ -33,17 +33,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.poisson_batches import Draws, draws_for
 from client.learners.sgd import SGD
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError, said
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.drawing import drawn
 from fedlearn.models.per_example import check_apart, clipped_sum_of, places_alike
-from fedlearn.models.per_example.base import ClippedSum
+from fedlearn.models.per_example.clipped_sum import ClippedSum
 from fedlearn.models.per_example.examples import made_up
 from fedlearn.models.per_example.one_by_one import OneByOne
 from fedlearn.models.torch.device import seed_torch

@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.optimizers import COMPUTES_AGAIN, Update, computes_again
 from client.learners.sgd import SGD
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError, said
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.torch.hooks import OPTIMIZERS, STEP, hook_of
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.registry import call_plugin

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from flwr.app import ArrayRecord, RecordDict
 
-from client.learners.base import LocalFit
+from client.learners.learner import LocalFit
 from fedlearn import flower, wire
 from fedlearn.core.state import State
 from fedlearn.flower import Record

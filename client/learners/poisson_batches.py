@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.privacy import Noise, secure_noise, seeded_noise
 

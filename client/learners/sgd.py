@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from client.learners.augmentation import augmentation_for
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from client.learners.optimizers import Optimizer, Update
 from client.learners.rates import LR_SCHEDULES, LrSchedule
 from client.learners.stack import Progress, Stack, networks_for, why_not_stacked
@@ -28,7 +28,7 @@ from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import TRAIN_LOSS, WORK_DONE
 from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.torch.device import seed_torch
 from fedlearn.models.torch.gradients import owned
 from fedlearn.models.torch.torch_model import TorchModel

@@ -16,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.optimizers import Update
 from fedlearn.core.errors import said
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.stacks import CannotStackError, FunctionalNetwork, StackedNetwork, Stream
 from fedlearn.models.torch.torch_model import TorchModel
 

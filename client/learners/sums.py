@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.seeding import seed_for

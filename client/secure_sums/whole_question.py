@@ -20,7 +20,7 @@ from typing import Any
 
 from flwr.app import ArrayRecord
 
-from client.received.frozen_arrays import unsent_digest
+from client.received.kept_frozen import unsent_digest
 from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.config import to_flower

@@ -27,7 +27,7 @@ from experiments.algorithms.published import Published
 from fedlearn.core.errors import UsageError
 from fedlearn.core.spread import ON_NODES
 from fedlearn.models.presets import settings_from
-from fedlearn.sweeps.plan import Flat, Plan, Run, flat_from
+from fedlearn.sweeps.sweep_plan import Flat, Plan, Run, flat_from
 
 CELL, ALGORITHM, SEED, VALUES = "cell", "algorithm", "seed", "tuned"  # what pieces are named by; axes of sweeps
 OF_ALGORITHMS = "algorithms."  # before the settings of an algorithm in a cell

@@ -6,7 +6,7 @@ from math import prod
 
 from torch import Tensor, nn
 
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 
 
 class NormedMLP(nn.Module):

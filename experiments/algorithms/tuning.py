@@ -9,9 +9,9 @@ from experiments.algorithms.grids import ALGORITHM, VALUES, Grid
 from fedlearn.core.errors import RunFailed
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
-from fedlearn.sweeps.plan import Flat, Plan, Run
 from fedlearn.sweeps.results import Result
 from fedlearn.sweeps.running import run_sweep
+from fedlearn.sweeps.sweep_plan import Flat, Plan, Run
 
 Scores = Mapping[tuple[str, str], float | None]  # (algorithm, value) -> score; None of a run that has failed
 

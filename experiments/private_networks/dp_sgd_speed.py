@@ -17,12 +17,12 @@ from statistics import median
 import numpy as np
 import torch
 
-from client.learners.base import LocalTask
 from client.learners.dp_sgd import DPSGD
+from client.learners.learner import LocalTask
 from experiments.private_networks.opacus_step import CNN, batch_of, plain_step, seconds
 from fedlearn.config import config_from
-from fedlearn.data.base import Examples
 from fedlearn.data.cifar10 import SPEC
+from fedlearn.data.data_spec import Examples
 from fedlearn.models import load_model
 from fedlearn.models.per_example import clipped_sum_of
 from fedlearn.models.per_example.by_transform import ByTransform

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client.learners import LEARNERS
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from fedlearn.core.seeding import rng_for
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import load_model, model_spec
-from fedlearn.models.base import Planned
+from fedlearn.models.model import Planned
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees.nodes import NodeTable, union
 from fedlearn.report.tables import Table

@@ -29,13 +29,13 @@ import numpy as np
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sums import SumsLearner
 from experiments.private_trees.regression import BOUNDS, TARGET, TARGET_BOUNDS
 from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.core.seeding import rng_for
 from fedlearn.data import load_dataset
-from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.engine import ENGINES
 from fedlearn.models import load_model

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.sums import SumsLearner
 from fedlearn.config import RunConfig
 from fedlearn.core.state import State

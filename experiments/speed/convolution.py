@@ -16,7 +16,7 @@ from unittest import mock
 
 import numpy as np
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from experiments.speed.stacks import SETTINGS, loaded
 from fedlearn.config import config_from

@@ -31,7 +31,7 @@ from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDic
 from rich.console import Console
 from rich.table import Table
 
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.core.cohort import Instruction
@@ -43,8 +43,8 @@ from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.node_calls import partition_of
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import PromptNodes
-from fedlearn.engine.virtual_time.grid import VirtualTimeGrid
 from fedlearn.engine.virtual_time.setup import with_devices
+from fedlearn.engine.virtual_time.timed_grid import VirtualTimeGrid
 from fedlearn.models.loaded import initial_state
 
 EVENTS = {"whole": 6, "server": 6, "clock": 3}  # in a trip

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from torch import nn
 
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.kernels import PooledConv2d
-from fedlearn.models.base import image_shape
+from fedlearn.models.model import image_shape
 
 SMALLEST = 6  # pixels: two convolutions take four, and the pooling halves the rest
 HIDDEN = 128

@@ -16,7 +16,7 @@ from statistics import median
 
 import numpy as np
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.core.state import State

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from fedlearn.compression import load_codec
-from fedlearn.compression.base import Codec
+from fedlearn.compression.codec import Codec
 from fedlearn.compression.residual import encode_with_residual
 from fedlearn.compression.rotate import rotated, shapes_of
 from fedlearn.config.tables.reports import CompressionSettings

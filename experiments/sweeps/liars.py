@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.sgd import SGD
 from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedlearn.data.base import DataSpec
-from fedlearn.models.base import image_shape
+from fedlearn.data.data_spec import DataSpec
+from fedlearn.models.model import image_shape
 
 
 class GroupNormCNN(nn.Module):

@@ -1,7 +1,7 @@
 """Adding up reports where they are made, in a fixed order."""
 
 from fedlearn.aggregation.fold import Fold, ParcelFold, Sums, merge
-from fedlearn.aggregation.plan import (
+from fedlearn.aggregation.fold_plan import (
     BLOCK,
     STATE,
     Accumulator,

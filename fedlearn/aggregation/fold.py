@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fedlearn.aggregation.plan import Accumulator, FoldPlan, FoldStep, Gate, ParcelPlan, Verdict
+from fedlearn.aggregation.fold_plan import Accumulator, FoldPlan, FoldStep, Gate, ParcelPlan, Verdict
 from fedlearn.aggregation.steps import load_step
 from fedlearn.core.state import Array, Update
 from fedlearn.plugins.registry import load_reference

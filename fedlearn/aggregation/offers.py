@@ -15,7 +15,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedlearn.aggregation.plan import BlockResult, FoldPlan
+from fedlearn.aggregation.fold_plan import BlockResult, FoldPlan
 from fedlearn.core.clock import Clock, WallClock
 from fedlearn.core.cohort import Member
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from fedlearn.aggregation.plan import FoldStep, StepSpec
+from fedlearn.aggregation.fold_plan import FoldStep, StepSpec
 from fedlearn.config.fields import Positive
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import Entries, Update

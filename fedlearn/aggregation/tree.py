@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedlearn.aggregation.fold import Fold, Sums, merge
-from fedlearn.aggregation.plan import BLOCK, Verdict
+from fedlearn.aggregation.fold_plan import BLOCK, Verdict
 
 
 def blocks_of(cohort_size: int, size: int = BLOCK) -> list[range]:

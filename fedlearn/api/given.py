@@ -59,7 +59,7 @@ def flat_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> d
     if "data.dataset" in flat:
         flat |= _as_dataset(flat["data.dataset"], flat)
         if flat.get("privacy.noise") == "secure" and isinstance(flat["data.dataset"], Dataset):
-            from fedlearn.data.stored import without_fingerprint
+            from fedlearn.data.kept_arrays import without_fingerprint
 
             flat["data.dataset"] = without_fingerprint(flat["data.dataset"])
     return {name: as_value(name, value) for name, value in flat.items()}

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from fedlearn.config import RunConfig
     from fedlearn.core.state import State
-    from fedlearn.data.base import DataSpec
-    from fedlearn.models.base import Model
+    from fedlearn.data.data_spec import DataSpec
+    from fedlearn.models.model import Model
     from fedlearn.predicting import Predictor, Preparation
     from fedlearn.predicting.estimator import FittedRun
 
@@ -154,7 +154,7 @@ class Predicts:
         client, node, best, round_number
             As in `predict`.
         """
-        from fedlearn.predicting.stored import predictor_in
+        from fedlearn.predicting.stored_model import predictor_in
 
         with guest():
             state = self._chosen(client=client, node=node, best=best, round_number=round_number)
@@ -208,7 +208,7 @@ class Predicts:
             return exported(predictor, kind, Path(path) if path is not None else None, self.folder)
 
     def _chosen(self, *, client: int | None, node: int | None, best: bool, round_number: int | None) -> State:
-        from fedlearn.predicting.stored import chosen_state
+        from fedlearn.predicting.stored_model import chosen_state
 
         if None not in (client, node) and client != node:
             raise UsageError(f"client = {client} and node = {node}: they mean the same: give one of them")
@@ -221,6 +221,6 @@ class Predicts:
         return self.state_of(round_number)
 
     def _made(self) -> Model:
-        from fedlearn.predicting.stored import model_in
+        from fedlearn.predicting.stored_model import model_in
 
         return model_in(self.folder, self.settings, self.spec)

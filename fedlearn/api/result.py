@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import nn
 
-    from fedlearn.data.base import DataSpec, Examples
-    from fedlearn.models.base import Model
+    from fedlearn.data.data_spec import DataSpec, Examples
+    from fedlearn.models.model import Model
     from fedlearn.private_trees.federated.models.fitted import FittedForest
 
 
@@ -214,7 +214,7 @@ class Run(Predicts):
         return counts_of(self.folder, lambda: self.spec.class_names)
 
     def _state(self, name: str) -> State:
-        from fedlearn.predicting.stored import state_in
+        from fedlearn.predicting.stored_model import state_in
 
         return state_in(self.folder, name)
 
@@ -231,7 +231,7 @@ class Run(Predicts):
 
     def _examples(self, data: Any) -> Examples:
         from fedlearn.data import load_dataset
-        from fedlearn.data.base import Examples
+        from fedlearn.data.data_spec import Examples
         from fedlearn.data.dataset import Dataset
         from fedlearn.data.sources.forms import names_a_column
         from fedlearn.data.sources.from_any import brought

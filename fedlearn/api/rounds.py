@@ -13,10 +13,12 @@ from fedlearn.api.keywords import Keywords
 from fedlearn.api.result import Run
 from fedlearn.api.spelled import as_called
 from fedlearn.commands.shared import resumable, run_settings
-from fedlearn.config import RunConfig
+from fedlearn.config import RunConfig, to_flower
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.state import State
 from fedlearn.plugins.own_packages import claimed
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import SERVER_BY_HAND, SERVER_OPENED
 
 ENGINE = "inline"  # the caller's process
 
@@ -163,12 +165,9 @@ def by_hand(
 def _rounds(config: RunConfig, stack: ExitStack) -> Any:
     """Return the rounds of a run that is opened, and closed with the stack."""
     from fedlearn import flower
-    from fedlearn.config import to_flower
     from fedlearn.engine.apps import load_client_app
     from fedlearn.engine.inline import InlineGrid
     from fedlearn.engine.prepare import prepared
-    from fedlearn.plugins.registry import load_reference
-    from fedlearn.plugins.tables import SERVER_BY_HAND, SERVER_OPENED
     from fedlearn.runs.kept_objects import objects_kept
 
     flower.enter_run()

@@ -16,6 +16,7 @@ from fedlearn.api.running import python_says_how_to_go_on
 from fedlearn.api.spelled import as_called
 from fedlearn.commands.shared import Interrupted
 from fedlearn.config.fields import as_duration, seconds_in
+from fedlearn.config.load import flat_from_file
 from fedlearn.config.names import flags
 from fedlearn.core.errors import UsageError, quoted
 from fedlearn.core.stopping import begin, signals_caught
@@ -25,7 +26,7 @@ from fedlearn.runs.reading import check_path
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedlearn.sweeps.plan import Axes
+    from fedlearn.sweeps.sweep_plan import Axes
 
 
 class Sweep:
@@ -59,8 +60,6 @@ class Sweep:
         UsageError
             If no point was chosen, as where nothing varies but the seed.
         """
-        from fedlearn.config.load import flat_from_file
-
         if not (self.folder / "best.toml").exists():
             raise UsageError(f"{self.folder}: no point was chosen: vary a setting whose runs have public test rows")
         return flat_from_file(self.folder / "best.toml")
@@ -172,7 +171,7 @@ def _as_flag(value: object) -> object:
 
 
 def _axes(vary: Mapping[str, Sequence[Any]]) -> Axes:
-    from fedlearn.sweeps.plan import axis_of
+    from fedlearn.sweeps.sweep_plan import axis_of
 
     for word, values in vary.items():
         if isinstance(values, str) or not isinstance(values, Sequence):

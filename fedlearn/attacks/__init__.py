@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedlearn.attacks.base import Attack, Claim, Float64
+from fedlearn.attacks.claim import Attack, Claim, Float64
 from fedlearn.config import RunConfig, per_run
 from fedlearn.core.errors import SettingError, quoted
 from fedlearn.core.seeding import rng_for

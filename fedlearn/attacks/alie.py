@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from fedlearn.attacks.base import Attack, Float64
+from fedlearn.attacks.claim import Attack, Float64
 from fedlearn.attacks.moments import deviation, repeated
 
 

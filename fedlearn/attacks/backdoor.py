@@ -8,9 +8,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from fedlearn.attacks.base import Attack
+from fedlearn.attacks.claim import Attack
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 
 
 class Backdoor(Attack):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedlearn.attacks.base import Attack, Claim, Factor
+from fedlearn.attacks.claim import Attack, Claim, Factor
 from fedlearn.core.state import Array
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from fedlearn.attacks.base import Attack, Claim, Factor, Float64
+from fedlearn.attacks.claim import Attack, Claim, Factor, Float64
 from fedlearn.core.state import Array
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedlearn.attacks.base import Attack
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.attacks.claim import Attack
+from fedlearn.data.data_spec import DataSpec, Examples
 
 
 class LabelFlip(Attack):

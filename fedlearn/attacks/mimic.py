@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fedlearn.attacks.base import Attack, Float64
+from fedlearn.attacks.claim import Attack, Float64
 from fedlearn.attacks.moments import products, repeated
 
 

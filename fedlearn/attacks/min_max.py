@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.attacks.base import Attack, Float64
+from fedlearn.attacks.claim import Attack, Float64
 from fedlearn.attacks.moments import deviation, distances, products, repeated
 
 

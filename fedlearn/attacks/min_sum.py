@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from fedlearn.attacks.base import Attack, Float64
+from fedlearn.attacks.claim import Attack, Float64
 from fedlearn.attacks.moments import deviation, distances, repeated
 
 

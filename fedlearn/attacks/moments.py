@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from fedlearn.attacks.base import Float64
+from fedlearn.attacks.claim import Float64
 
 
 def repeated(lie: Float64, attackers: int) -> Float64:

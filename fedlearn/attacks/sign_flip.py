@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.attacks.base import Attack, Claim, Factor
+from fedlearn.attacks.claim import Attack, Claim, Factor
 from fedlearn.core.state import Array
 
 

@@ -17,7 +17,7 @@ from fedlearn.auditing.cases import AuditCase, Release
 from fedlearn.privacy.accounts.rounds import GaussianRounds
 from fedlearn.privacy.adaptive_clip import AdaptiveClip
 from fedlearn.privacy.factorization.banded import square_root
-from fedlearn.privacy.factorization.noise import CorrelatedNoise
+from fedlearn.privacy.factorization.correlated_noise import CorrelatedNoise
 from fedlearn.privacy.mechanisms import gaussian, gaussian_share, skellam
 from fedlearn.privacy.noise import Noise
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.auditing.account import epsilon_at_least
+from fedlearn.auditing.auditor_account import epsilon_at_least
 from fedlearn.auditing.drawn import why_not_coins, why_not_noise
 from fedlearn.auditing.recording import NotAlike
 from fedlearn.privacy.factorization.banded import Banded

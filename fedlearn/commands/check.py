@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedlearn.commands.shared import unlogged
+from fedlearn.commands.shared import run_settings, unlogged
 from fedlearn.core.errors import RunFailed
+from fedlearn.core.metric import LOSS
 
 if TYPE_CHECKING:
     from fedlearn.algorithms.conformance.walks import Walk
@@ -56,8 +57,6 @@ def walked(settings: Mapping[str, object]) -> Walk:
     """Make a run of the settings in a folder of its own, and return its walk."""
     from fedlearn.algorithms.conformance.walks import Walk
     from fedlearn.commands.run_once import run_once
-    from fedlearn.commands.shared import run_settings
-    from fedlearn.core.metric import LOSS
     from fedlearn.runs.names import kept_name
     from fedlearn.runs.nodes import read_nodes
     from fedlearn.runs.state_files import unpack_state

@@ -45,7 +45,7 @@ def predict(
     from fedlearn.config import config_from
     from fedlearn.predicting.answers import Wanted
     from fedlearn.predicting.scored import predict_file
-    from fedlearn.predicting.stored import chosen_state, predictor_in
+    from fedlearn.predicting.stored_model import chosen_state, predictor_in
     from fedlearn.runs.folder import RunFolder
 
     folder = RunFolder(run.resolve())

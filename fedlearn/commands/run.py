@@ -33,7 +33,7 @@ def run(
     belong to the rounds of `fedlearn simulate`.
     """
     from fedlearn.engine.embedded.flower_app import run_app
-    from fedlearn.flower.apps import read_app
+    from fedlearn.flower.flower_apps import read_app
 
     found = read_app(app, run_config or ())
     _say(

@@ -18,7 +18,7 @@ from fedlearn.core.errors import UsageError, printable, said
 from fedlearn.runs.reading import check_path
 
 if TYPE_CHECKING:
-    from fedlearn.sweeps.plan import Plan, Run
+    from fedlearn.sweeps.sweep_plan import Plan, Run
 
 EXAMPLES = """\
 Examples:
@@ -105,7 +105,7 @@ def sweep(
     Whatever had stopped it, the same command goes on with it; more seeds or values may be added.
     """
     from fedlearn.commands.sweep_once import folder_of, planned_sweep, sweep_once
-    from fedlearn.sweeps.plan import axes_in
+    from fedlearn.sweeps.sweep_plan import axes_in
 
     limit = as_duration(given.pop("stop.time_limit", ""))  # of all runs together
     planned = planned_sweep(

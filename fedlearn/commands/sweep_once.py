@@ -17,10 +17,13 @@ from rich.table import Table
 from fedlearn.commands.shared import all_layers
 from fedlearn.config.layers import merged
 from fedlearn.core.errors import UsageError, printable
+from fedlearn.core.metrics import KNOWN, declared
+from fedlearn.report.numbers import number_spread, size
+from fedlearn.report.points import counts_in
 from fedlearn.sweeps.halving import run_halving
-from fedlearn.sweeps.plan import Axes, Plan, Run
-from fedlearn.sweeps.results import Result
+from fedlearn.sweeps.results import Result, points_of
 from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
+from fedlearn.sweeps.sweep_plan import Axes, Plan, Run
 
 RUNS = Path("runs")
 OF_ONE_RUN = ("seed", "out")  # settings that differ from run to run
@@ -112,11 +115,7 @@ def show(plan: Plan, results: list[Result], folder: Path) -> None:
 
 def _table(results: list[Result]) -> Table:
     """Return a table of one row a point: the metrics it is judged by and its upload, means over seeds."""
-    from fedlearn.core.metrics import KNOWN, declared
     from fedlearn.report.choosing import BETTER_BY, choice_of
-    from fedlearn.report.numbers import number_spread, size
-    from fedlearn.report.points import counts_in
-    from fedlearn.sweeps.results import points_of
 
     points = points_of(results)
     choice = choice_of(points)

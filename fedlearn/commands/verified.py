@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.errors import CheckpointError, FedlearnError, UsageError, said
+from fedlearn.models.loaded import dataset_of, fingerprint_of
 from fedlearn.plugins import objects
 from fedlearn.runs.checksums import Checksums, changed_files, changed_parts, read_checksums
 from fedlearn.runs.code_identity import changed_code, code_of, said_of_accepted
@@ -136,8 +137,6 @@ def _check_code_and_data(folder: Path, config: RunConfig, manifest: Manifest, fo
 
 
 def _check_data(folder: Path, config: RunConfig, fingerprint: str, found: Verified) -> None:
-    from fedlearn.models.loaded import dataset_of, fingerprint_of
-
     try:
         dataset = dataset_of(config)
         if fingerprint_of(config, dataset) != fingerprint:

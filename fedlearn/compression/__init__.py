@@ -1,8 +1,8 @@
 """Codecs: a node encodes an update before sending, the server decodes the update before use."""
 
 from fedlearn.compression.anchor import MOVING, NAME, Anchor
-from fedlearn.compression.base import Codec, Payload
 from fedlearn.compression.chain import Chain
+from fedlearn.compression.codec import Codec, Payload
 from fedlearn.compression.parse import parse_chain, split_anchor, words_in
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.plugins import tables

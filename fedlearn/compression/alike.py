@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from fedlearn.compression.base import Payload, check_dtype, check_names
+from fedlearn.compression.codec import Payload, check_dtype, check_names
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import Entries, Layout, State, Update
 

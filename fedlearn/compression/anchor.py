@@ -17,7 +17,7 @@ from math import prod
 
 import numpy as np
 
-from fedlearn.compression.base import Payload
+from fedlearn.compression.codec import Payload
 from fedlearn.core.state import Array, Layout, State, Update, changed_by, difference
 
 NAME = "anchor"

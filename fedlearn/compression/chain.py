@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fedlearn.compression.base import Payload, check_dtype, check_names
+from fedlearn.compression.codec import Payload, check_dtype, check_names
 from fedlearn.compression.stages import Entropy, Lengths, Part, Quantizer, Sparsifier, Transform
 from fedlearn.core.errors import Refused
 from fedlearn.core.seeding import seed_for

@@ -21,7 +21,7 @@ from typing import Self
 
 import numpy as np
 
-from fedlearn.compression.base import Payload
+from fedlearn.compression.codec import Payload
 from fedlearn.compression.stages import Part, Role, share_from
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.seeding import philox, rng_for, seed_for

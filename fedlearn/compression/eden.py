@@ -18,8 +18,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.compression.base import Payload
 from fedlearn.compression.bits import pack, packed_size, unpack
+from fedlearn.compression.codec import Payload
 from fedlearn.compression.rotate import chunks_of, rotated, rotated_back, shapes_of
 from fedlearn.compression.scales import check_scales
 from fedlearn.compression.stages import Lengths, Part, Role, bits_from

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from fedlearn.compression.base import Payload
+from fedlearn.compression.codec import Payload
 from fedlearn.compression.stages import Part, Role
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.errors import Refused

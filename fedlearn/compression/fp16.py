@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from fedlearn.compression.base import Payload
+from fedlearn.compression.codec import Payload
 from fedlearn.compression.stages import Lengths, Part, Role, nothing_from
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.state import Array

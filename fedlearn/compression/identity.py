@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.compression.base import Payload, check_dtype, check_names
+from fedlearn.compression.codec import Payload, check_dtype, check_names
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import Entries, Layout, State, Update, UpdateKind

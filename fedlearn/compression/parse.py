@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fedlearn.compression import anchor
-from fedlearn.compression.base import Codec
 from fedlearn.compression.chain import Chain
+from fedlearn.compression.codec import Codec
 from fedlearn.compression.stages import Role, Stage
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.errors import SettingError

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedlearn.compression.base import Payload
+from fedlearn.compression.codec import Payload
 from fedlearn.compression.drop import Drop
 from fedlearn.compression.scales import zero_filled
 from fedlearn.core.state import ArraySpec, Entries, Layout, Positions

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from fedlearn.compression.base import Codec, Payload
+from fedlearn.compression.codec import Codec, Payload
 from fedlearn.compression.stages import Role, nothing_from
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.state import Array, State, layout_of

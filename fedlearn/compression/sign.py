@@ -11,8 +11,8 @@ from typing import Self
 
 import numpy as np
 
-from fedlearn.compression.base import Payload
 from fedlearn.compression.bits import pack, packed_size, unpack
+from fedlearn.compression.codec import Payload
 from fedlearn.compression.scales import check_scales, segments
 from fedlearn.compression.stages import Lengths, Part, Role, nothing_from
 from fedlearn.config.tables.reports import CompressionSettings

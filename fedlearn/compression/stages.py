@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
-from fedlearn.compression.base import Payload
+from fedlearn.compression.codec import Payload
 from fedlearn.core.state import Array, ArraySpec, Entries, Layout, Positions, State
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from fedlearn.compression.base import Payload
+from fedlearn.compression.codec import Payload
 from fedlearn.compression.index_coding import longest, read_positions, write_positions
 from fedlearn.compression.scales import zero_filled
 from fedlearn.compression.stages import Part, Role, share_from

@@ -65,6 +65,16 @@ class RunConfig(Settings):
         return self.secure.sums != "off"
 
     @property
+    def sums_groups(self) -> bool:
+        """Whether the server gets a sum for each group of the cohort."""
+        return self.is_secure and self.secure.group_size > 0
+
+    @property
+    def samples_poisson(self) -> bool:
+        """Whether each node is drawn by a coin of its own, by which privacy accounts amplify."""
+        return self.rounds.selector == "poisson"
+
+    @property
     def protects_records(self) -> bool:
         """Whether nodes train by DP-SGD, and pay for it from their ledgers."""
         return self.privacy.protects == "records" and self.training.learner == DP_SGD

@@ -4,12 +4,12 @@ Importing this package is cheap: a data set is decoded once into the cache folde
 every process. The libraries `datasets` and `flwr_datasets` are imported only for partitions that are not in the cache.
 """
 
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partitioning import partition_table
 from fedlearn.data.partitions import PartitionTable
-from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.columns import from_frame, from_table
 from fedlearn.data.sources.from_any import from_any
 from fedlearn.data.sources.image_folder import from_folder

@@ -13,8 +13,8 @@ Source: Kohavi 1996, "Scaling up the accuracy of naive-Bayes classifiers: a deci
 from __future__ import annotations
 
 from fedlearn.core.errors import DataNotFound
-from fedlearn.data.base import TableSchema
 from fedlearn.data.column_files import read_columns
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import data_folder, identity
 from fedlearn.data.tables import table_dataset

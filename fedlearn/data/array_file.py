@@ -23,7 +23,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedlearn.core.errors import DataNotFound, UsageError
-from fedlearn.data.base import joined
+from fedlearn.data.data_spec import joined
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import nothing_held_out, records_are_private
 from fedlearn.data.reading import ending_of, text_of

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.core.errors import SettingError
 from fedlearn.core.seeding import rng_for
-from fedlearn.data.base import QUANTILES
+from fedlearn.data.data_spec import QUANTILES
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn
 from fedlearn.data.partitions import LARGEST_ALPHA, PartitionTable, groups_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.data.packing import PARTS, Places, examples_at, places_of
 
 TEST_ROWS = "test rows"  # in `Dataset.counted`

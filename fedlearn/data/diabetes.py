@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.data.base import TableSchema
 from fedlearn.data.column_files import Columns
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.tables import table_dataset
 

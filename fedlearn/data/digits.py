@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Examples
 from fedlearn.data.cache import cached
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 
 BLOCK = 1 << 16  # rows whose canonical bytes are made at once
 

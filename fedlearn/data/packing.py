@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedlearn.cache.trusted import named_cache
 from fedlearn.core.errors import DataNotFound, UsageError
-from fedlearn.data.base import Examples
 from fedlearn.data.cache import cached, entry_at, place_of
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.entries import Arrays
 
 PARTS = ("train", "test")

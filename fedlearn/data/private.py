@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import Examples, joined
+from fedlearn.data.data_spec import Examples, joined
 from fedlearn.data.dataset import TEST_ROWS, WINDOWS, Dataset
 from fedlearn.data.drawing import drawn, each_by_itself, records_are_private, share_held_out
+from fedlearn.data.kept_arrays import kept
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_path
-from fedlearn.data.stored import kept
 from fedlearn.data.tables import SPLIT_SEED, TEST_SHARE
 
 DECLARE = "`fedlearn declare {file}` writes {written}, which you read and edit: it is then the data set"

@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import FedlearnError, SettingError
-from fedlearn.data.base import TableSchema
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.reading import text_of
 

@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fedlearn.config.syntax import parsed
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import TableSchema
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.reading import text_of
 from fedlearn.data.sources.table_files import Dialect

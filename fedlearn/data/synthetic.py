@@ -25,7 +25,7 @@ from pydantic import Field
 
 from fedlearn.core.errors import SettingError
 from fedlearn.core.seeding import rng_for
-from fedlearn.data.base import Examples, Rows, TableSchema
+from fedlearn.data.data_spec import Examples, Rows, TableSchema
 from fedlearn.data.dataset import Dataset, Made
 
 Kind = Literal["images", "rows", "tokens"]

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.array_file import is_of_arrays, load_array_file
-from fedlearn.data.base import Examples, TableSchema, joined
 from fedlearn.data.cache import cached
 from fedlearn.data.column_files import MISSING, Columns, read_columns
+from fedlearn.data.data_spec import Examples, TableSchema, joined
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, share_held_out
 from fedlearn.data.entries import Arrays

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
-from fedlearn.data.stored import dataset_at, with_facts
+from fedlearn.data.kept_arrays import dataset_at, with_facts
 
 LENGTH = 80  # letters of one example, as in the paper
 PART = 5_000  # letters of an author at most

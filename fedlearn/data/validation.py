@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import SettingError
 from fedlearn.core.seeding import rng_for
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 
 SHARE = 0.5  # by default: choosing and reporting need rows alike
 OWN_ROWS = "{} holds validation rows, for runs that have some (data.validation_share)"

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from fedlearn.devices.fleet import DAY, Fleet
-from fedlearn.devices.loading import DEVICES, load_devices, with_fingerprint
+from fedlearn.devices.fleet_loading import DEVICES, load_devices, with_fingerprint
 
 __all__ = ["DAY", "DEVICES", "Fleet", "load_devices", "with_fingerprint"]

@@ -1,6 +1,6 @@
 """How a run is executed; never what comes out of it."""
 
-from fedlearn.engine.base import Engine
+from fedlearn.engine.engine_type import Engine
 from fedlearn.plugins import tables
 from fedlearn.plugins.registry import Registry
 

@@ -12,7 +12,7 @@ from fedlearn.aggregation.offers import Offers
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.core.clock import WallClock
 from fedlearn.engine.apps import load_client_app, load_many, load_server_app
-from fedlearn.engine.base import Engine
+from fedlearn.engine.engine_type import Engine
 from fedlearn.engine.node_calls import ClientCall, run_node, run_nodes
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import PromptNodes, expired

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from fedlearn.engine import load_engine
-from fedlearn.engine.base import Engine
 from fedlearn.engine.embedded.forkserver import begin_early, end_unused
+from fedlearn.engine.engine_type import Engine
 
 _kept: Callable[[str], Engine] | None = None  # of the session that is open
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec
-from fedlearn.models.base import NOTHING, Evaluation, Model
+from fedlearn.data.data_spec import DataSpec
+from fedlearn.models.model import NOTHING, Evaluation, Model
 from fedlearn.models.spec import ModelSpec, torch_module
 from fedlearn.plugins import tables
 from fedlearn.plugins.objects import name_in

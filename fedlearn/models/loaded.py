@@ -17,14 +17,14 @@ from fedlearn.core.errors import FedlearnError, SettingError
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import Layout, State, UpdateKind
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.naming import is_map
 from fedlearn.data.private import DataSource, Protected, with_all_rows
 from fedlearn.data.scaling import scaled, with_scaling
 from fedlearn.data.validation import FEWEST, SHARE, SomeRows, measured_rows
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.base import Analyzing, Counting, Ensemble, Finished, Finishing, Planned, Scored, Summed, Tryable
+from fedlearn.models.model import Analyzing, Counting, Ensemble, Finished, Finishing, Planned, Scored, Summed, Tryable
 from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.torch.initial import found_initial, initial_from
 from fedlearn.models.torch.misfits import why_it_fails

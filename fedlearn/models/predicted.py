@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec
-from fedlearn.models.base import Model
+from fedlearn.data.data_spec import DataSpec
+from fedlearn.models.model import Model
 
 
 @dataclass(frozen=True, slots=True)

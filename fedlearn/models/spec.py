@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec
-from fedlearn.models.base import Model
+from fedlearn.data.data_spec import DataSpec
+from fedlearn.models.model import Model
 from fedlearn.plugins.registry import load_plugin
 
 Build = Callable[[DataSpec, Mapping[str, Any]], Model]

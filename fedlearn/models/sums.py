@@ -43,8 +43,8 @@ from fedlearn.config import RunConfig
 from fedlearn.core.errors import Refused
 from fedlearn.core.metrics import PRIVATE_CLASSIFIER, Metrics
 from fedlearn.core.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
-from fedlearn.data.base import Examples, TableSchema
-from fedlearn.models.base import Evaluation
+from fedlearn.data.data_spec import Examples, TableSchema
+from fedlearn.models.model import Evaluation
 from fedlearn.privacy.honest_count import honest_shares
 from fedlearn.privacy.released import Released
 from fedlearn.privacy.tails import largest_noise, largest_norm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.data.data_spec import DataSpec, TableSchema
 
 
 def table_of(name: str, spec: DataSpec, *, of_one_target: bool = True) -> TableSchema:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedlearn.core.errors import SettingError, said
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.data.filling import cut
 from fedlearn.models.torch.making import made_up_examples
 from fedlearn.plugins.generators import restored_globals, seed_globals

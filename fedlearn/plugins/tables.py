@@ -15,7 +15,7 @@ SCHEDULES = {
 """Orders of the phases of a run: classes called with a `server.run.ServerRun`."""
 
 SELECTORS = {
-    "uniform": "server.selectors.base:Selector",
+    "uniform": "server.selectors.selector:Selector",
     "poisson": "server.selectors.poisson:Poisson",
     "power-of-choice": "server.selectors.power_of_choice:PowerOfChoice",
     "oort": "server.selectors.oort:Oort",
@@ -122,7 +122,7 @@ LEARNERS = {
     "ditto": "fedlearn.algorithms.ditto:DittoSGD",
     "perfedavg": "fedlearn.algorithms.perfedavg:PerFedAvgSGD",
     "fedala": "fedlearn.algorithms.fedala:FedALASGD",
-    "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
+    "tree": "fedlearn.private_trees.federated.learners.tree_learner:TreeLearner",
     "sums": "client.learners.sums:SumsLearner",
     "exact-sums": "client.learners.sums:ExactSumsLearner",
 }
@@ -194,7 +194,7 @@ STRATEGIES = {
     "bulyan": "strategies.robust.bulyan:Bulyan",
     "fltrust": "strategies.robust.fltrust:FLTrust",
     "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
-    "relay": "fedlearn.private_trees.federated.strategies.relay:Relay",
+    "relay": "fedlearn.private_trees.federated.strategies.relay_strategy:Relay",
     "sums": "strategies.sums:Sums",
 }
 """How reports become the next state."""
@@ -282,7 +282,7 @@ HANDLERS = {
 
 FEATURES = {
     "secure sums": "server.features.secure_sums.secure_sums:SecureSums",
-    "baseline": "server.features.evaluation.local_baseline:Baseline",
+    "baseline": "server.features.evaluation.baseline:Baseline",
     "protected nodes": "server.features.privacy.protected_nodes:ProtectedNodes",
     "attackers": "server.features.attacks.attackers:Attackers",
     "backdoor": "server.features.attacks.backdoor_success:BackdoorSuccess",
@@ -300,9 +300,9 @@ NODE_FEATURES = {
     "local baseline": "client.features.evaluation.local_baseline:LocalBaseline",
     "comparison models": "client.features.evaluation.comparison_models:ComparisonModels",
     "local noise": "client.features.local_noise:LocalNoise",
-    "attack": "client.features.attack:Attacked",
+    "attack": "client.features.attacked:Attacked",
 }
-"""The parts at nodes of features: classes derived from `client.feature.NodeFeature`, in their order."""
+"""The parts at nodes of features: classes derived from `client.node_feature.NodeFeature`, in their order."""
 
 TABLES = {
     "rounds.schedule": SCHEDULES,
@@ -340,7 +340,7 @@ CLIENT_ABOUT = "client.app:about"
 """What a server asks of the nodes of a run: a `fedlearn.core.node.NodeTraits`."""
 CLIENT_TRIAL = "client.app:trial"
 """What tries the learner before round 1: a `fedlearn.core.node.NodeTrial`."""
-CLIENT_ROOT = "client.features.root_training:fit_root"
+CLIENT_ROOT = "client.features.root_fit:fit_root"
 """What trains on the server's own root examples, for defences that compare nodes with them."""
 CLIENT_PREPARE = "client.app:prepare"
 """What a process of a deployment imports and loads before it forks."""
@@ -353,9 +353,9 @@ CLIENT_DOORS = "fedlearn.auditing.nodes.doors:doors"
 CLIENT_CANARIES = "fedlearn.auditing.records.canaries:audited"
 """What audits one training of it by canaries."""
 NODE_AUDITS = {
-    "model": "fedlearn.auditing.nodes.chosen:model",
-    "changes": "fedlearn.auditing.nodes.chosen:HOSTILE",
-    "chosen": "fedlearn.auditing.nodes.chosen:chosen",
+    "model": "fedlearn.auditing.nodes.chosen_model:model",
+    "changes": "fedlearn.auditing.nodes.chosen_model:HOSTILE",
+    "chosen": "fedlearn.auditing.nodes.chosen_model:chosen",
     "mistakes of a client": "fedlearn.auditing.nodes.planted:PLANTED",
     "unclipped": "fedlearn.auditing.nodes.planted:unclipped",
     "mistakes of a server": "fedlearn.auditing.nodes.server_mistakes:PLANTED",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.predicted import Predicted
 
 PREDICTION, PROBABILITY = "prediction", "probability"

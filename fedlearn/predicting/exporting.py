@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from fedlearn.core.errors import UsageError
-from fedlearn.models.axes import logits_of
 from fedlearn.models.objectives import Classification, Labels, Regression
-from fedlearn.models.objectives.numbers import Counts
+from fedlearn.models.objectives.number_objectives import Counts
+from fedlearn.models.output_axes import logits_of
 from fedlearn.plugins.tracebacks import shortened
 from fedlearn.predicting.predictor import Predictor
 

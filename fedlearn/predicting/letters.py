@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError, quoted
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 
 OTHER = "\ufffd"  # the letter that stands for any other, where a data set has one
 

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import TableSchema
 from fedlearn.data.column_files import MISSING, Columns
+from fedlearn.data.data_spec import TableSchema
 
 SHOWN = 3  # values in one line
 UNKNOWN = "none of the declared categories"

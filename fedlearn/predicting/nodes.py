@@ -16,7 +16,7 @@ from fedlearn.plugins.tables import CLIENT_OWN
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.memories import unpacked
 from fedlearn.runs.names import CHECKPOINT, NODE_STATES
-from fedlearn.runs.stored import read_part
+from fedlearn.runs.stored_round import read_part
 
 
 def state_on_node(folder: Path, node: int, state: State, model: Any, config: RunConfig) -> State:

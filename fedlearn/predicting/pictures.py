@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.data.sources.image_folder import pictures_below
 from fedlearn.data.sources.images import decoded
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec
-from fedlearn.models.base import Model
+from fedlearn.data.data_spec import DataSpec
+from fedlearn.models.model import Model
 from fedlearn.models.predicted import Predicted, predicted
 from fedlearn.predicting.answers import Wanted, named, probabilities, target_names
 from fedlearn.predicting.lost import Lost

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.data.filling import padded
 from fedlearn.data.reading import one_line_of, text_of
 from fedlearn.data.sources.as_arrays import columns_of
@@ -52,7 +52,7 @@ class Preparation:
 
     Examples
     --------
-    >>> from fedlearn.data.base import TableSchema
+    >>> from fedlearn.data.data_spec import TableSchema
     >>> schema = TableSchema("sick", {"age": (0, 120)}, {"job": ("clerk", "farmer")}, classes=("no", "yes"))
     >>> preparation = Preparation(DataSpec("people", (2,), "float64", classes=2, table=schema))
     >>> preparation.arrays([{"job": "farmer", "age": 30}, {"job": None, "age": None}]).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -114,8 +115,6 @@ def _writer(path: Path, kind: str, schema: Any) -> Any:
 
 def _flat(table: Any) -> Any:
     """Return a table in which a list of several answers is a text: a CSV file has no lists."""
-    import json
-
     import pyarrow as pa
 
     for place, name in enumerate(table.column_names):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import SettingError
 from fedlearn.privacy.accounts import GaussianRounds, Guarantee, epsilon_of, noise_multiplier_for
-from fedlearn.privacy.accounts.skellam import skellam_multiplier_for
+from fedlearn.privacy.accounts.skellam_account import skellam_multiplier_for
 from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
 from fedlearn.privacy.clipping import SLACK
 from fedlearn.privacy.honest_count import honest_shares

@@ -93,7 +93,7 @@ class NodePlan:
         privacy = config.privacy
         if not privacy.delta:
             raise SettingError("privacy.delta", 0.0, "Gaussian noise needs one: far below 1 / nodes, as 1e-6")
-        is_sampled, separation = config.rounds.selector == "poisson", privacy.separation
+        is_sampled, separation = config.samples_poisson, privacy.separation
         return cls(
             privacy.epsilon,
             privacy.delta,

@@ -9,7 +9,7 @@ from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressi
 from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
 from fedlearn.private_trees.numbers.relay_forest import DPRelayForest, DPRelayTree
 from fedlearn.private_trees.numbers.voted import DPVotedForest
-from fedlearn.private_trees.searching import PrivateSearch
+from fedlearn.private_trees.private_search import PrivateSearch
 from fedlearn.private_trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
 from fedlearn.private_trees.sums.naive_bayes import DPNaiveBayes
 

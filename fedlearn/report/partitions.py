@@ -14,7 +14,7 @@ import numpy as np
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.core.errors import UsageError
 from fedlearn.core.node import CLASS, Dealt
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.dealing import dealt_to
 from fedlearn.data.partitioning import partition_table

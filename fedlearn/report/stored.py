@@ -39,8 +39,8 @@ from fedlearn.runs.names import (
     SUMMARY,
     TABLE,
 )
-from fedlearn.runs.participation import OF_A_RUN, is_secret, without_participation
 from fedlearn.runs.reading import cleaned, read_small
+from fedlearn.runs.secret_participation import OF_A_RUN, is_secret, without_participation
 
 NOTES = "notes.txt"  # written by the user
 RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, ANALYSIS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)

@@ -200,7 +200,7 @@ def _plain(value: Any) -> Any:
 
 
 def write_answer(folder: Path, plain: Mapping[str, object]) -> None:
-    """Write analysis.json from what a model says of its state (`fedlearn.models.base.Analyzing`)."""
+    """Write analysis.json from what a model says of its state (`fedlearn.models.model.Analyzing`)."""
     found = schema_of(Answer).validate_python(plain)
     with storing(folder):
         write_atomically(folder / ANALYSIS, found.to_json().encode())

@@ -1,7 +1,8 @@
 """Changes of fedlearn's own arithmetic: a resume of a run that one of them concerns is refused, unless it is accepted.
 
 A checkpoint says how many of the changes there were when its run was begun. A change is added here, at the end, where
-it makes another model, or another measure, of the same settings; `fedlearn.models.arithmetic` says whom it concerns.
+it makes another model, or another measure, of the same settings; `fedlearn.models.concerning_changes` says whom it
+concerns.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from fedlearn.runs.names import CHECKPOINT, HISTORY, kept_name, memory_name, sta
 from fedlearn.runs.published import Published, best_to_publish, check_best
 from fedlearn.runs.stale_files import check_not_lost, clear
 from fedlearn.runs.state_files import pack_state
-from fedlearn.runs.stored import Stored, found_code, read_code, read_state, read_stored
+from fedlearn.runs.stored_round import Stored, found_code, read_code, read_state, read_stored
 
 
 class RunStore:

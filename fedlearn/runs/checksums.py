@@ -41,7 +41,7 @@ from fedlearn.runs.names import (
     state_name,
 )
 from fedlearn.runs.reading import read_as
-from fedlearn.runs.stored import read_part
+from fedlearn.runs.stored_round import read_part
 
 FILES = (SETTINGS, ENVIRONMENT, DATA, DEALT, EVENTS, NODES, TABLE, MODEL, BEST, CHECKPOINT, CLASSES, STATISTICS,
          ANALYSIS, SUMMARY, f"{MODELS}/*.safetensors", "objects/*.pickle")  # fmt: skip

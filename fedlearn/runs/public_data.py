@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.runs.names import DATA
 from fedlearn.runs.reading import read_small
 

@@ -14,7 +14,7 @@ from fedlearn.core.metrics import Metrics
 from fedlearn.runs.files import write_atomically, write_from, write_together
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
 from fedlearn.runs.names import BEST, MODEL, TABLE, state_name
-from fedlearn.runs.stored import Stored, read_part
+from fedlearn.runs.stored_round import Stored, read_part
 
 log = logging.getLogger(__name__)
 

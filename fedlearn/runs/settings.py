@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedlearn.config import RunConfig, names, to_flower
 from fedlearn.config.tables.running import DEVICE_SETTING, kind_of_device
 from fedlearn.data.naming import HUB, is_map, is_path
-from fedlearn.devices.files import is_file
+from fedlearn.devices.fleet_files import is_file
 from fedlearn.models import model_spec
 from fedlearn.runs.manifest import Setting
 

@@ -80,7 +80,7 @@ class TableStatistics:
 
 
 def write_statistics(folder: Path, plain: Mapping[str, object]) -> None:
-    """Write statistics.json from what a model says of its state (`fedlearn.models.base.Counting`)."""
+    """Write statistics.json from what a model says of its state (`fedlearn.models.model.Counting`)."""
     found = schema_of(TableStatistics).validate_python(plain)
     with storing(folder):
         write_atomically(folder / STATISTICS, json.dumps(asdict(found)).encode())

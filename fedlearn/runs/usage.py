@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from fedlearn.core.clock import Clock
+
 PROC = Path("/proc")
 LOOK = 1.0  # seconds between looks at the processes of a run
 PPID, UTIME, CSTIME = 1, 11, 14  # fields of /proc/PID/stat behind the name: parent; own and children's time
@@ -49,6 +51,27 @@ class ProcessorTime:
         if time.monotonic() - self._looked >= LOOK:
             self._looked, self._seen = time.monotonic(), self.seconds()
         return self._seen
+
+
+class RunTime:
+    """Count how long a run takes over all of its sessions: in real time, and of processors.
+
+    Parameters
+    ----------
+    wall
+        Real time.
+    seconds, cpu_seconds
+        What earlier sessions took until they stored their last round; None of processor time that is not known.
+    """
+
+    def __init__(self, wall: Clock, seconds: float, cpu_seconds: float | None) -> None:
+        self._wall, self._earlier, self._began = wall, seconds, wall.now()
+        self.processor = ProcessorTime(cpu_seconds)
+
+    @property
+    def seconds(self) -> float:
+        """The seconds so far, in real time."""
+        return self._earlier + self._wall.now() - self._began
 
 
 def memory_bytes() -> int | None:

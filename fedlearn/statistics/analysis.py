@@ -25,8 +25,8 @@ from fedlearn.config import RunConfig
 from fedlearn.core.errors import Refused, RunFailed, UsageError
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import ArraySpec, Layout, State, layout_of
-from fedlearn.data.base import DataSpec, Examples, TableSchema
-from fedlearn.models.base import Evaluation, Finished
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.models.model import Evaluation, Finished
 from fedlearn.models.sums import SumsModel, check_layout, check_size
 from fedlearn.models.tables import table_of
 from fedlearn.plugins.options import options_for

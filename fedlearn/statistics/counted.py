@@ -18,8 +18,8 @@ from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.metric import EPSILON, LOSS
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
-from fedlearn.models.base import Evaluation
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.models.model import Evaluation
 from fedlearn.models.sums import IntArray, SumsModel
 from fedlearn.models.tables import table_of
 from fedlearn.plugins.options import options_for

@@ -23,7 +23,7 @@ from pydantic import Field
 from scipy.special import chdtrc, fdtrc, stdtr
 
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.runs.answers import Answer, AnswerTable, Cell
 from fedlearn.statistics.analysis import Analysis, blocks, built, products, symmetric, whole
 from fedlearn.statistics.design import Counted, FloatArray, IntArray

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.plugins.registry import did_you_mean
 from fedlearn.runs.answers import INTERCEPT
 

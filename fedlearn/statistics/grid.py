@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.statistics.design import Declared, FloatArray
 
 MOST_TIMES = 100_000

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import TableSchema
+from fedlearn.data.data_spec import TableSchema
 
 UNIT = 2**20
 CLEAR = 3  # times the noise in a variance, at most so large, that a variance must exceed to be told

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fedlearn.models.base import Finished
+from fedlearn.models.model import Finished
 from fedlearn.statistics.design import FloatArray
 
 CLOSE, CLOSE_ENOUGH = 1e-9, 1e-6  # decrement, in standard errors

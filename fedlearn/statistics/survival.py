@@ -22,7 +22,7 @@ from pydantic import Field
 from scipy.special import chdtrc, ndtri
 
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.runs.answers import Answer, AnswerTable, Cell, Curve
 from fedlearn.statistics.analysis import Analysis, built
 from fedlearn.statistics.coefficients import interval_titles

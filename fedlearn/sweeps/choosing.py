@@ -13,8 +13,8 @@ from fedlearn.report.choosing import NOT_CHOSEN, Choice, choice_of, rows_of
 from fedlearn.report.paired import CORRECTION
 from fedlearn.report.tables import Column, Table
 from fedlearn.runs.files import write_atomically
-from fedlearn.sweeps.plan import Plan
 from fedlearn.sweeps.results import PlannedPoint, Result, points_of
+from fedlearn.sweeps.sweep_plan import Plan
 
 BEST, DIFFERENCES = "best.toml", "differences.csv"
 COLUMNS = ("best", "other", "metric", "difference", "low", "high", f"p_{CORRECTION.lower()}", "seeds")

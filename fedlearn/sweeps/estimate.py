@@ -13,12 +13,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from fedlearn.compression import load_anchor
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import NONE
 from fedlearn.config.tables.rounds import StopSettings
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.names import MODEL, TABLE
 
 TRIED = 8  # nodes in a round of the trial: as many as the most demanding robust strategy asks for with one liar
 BITS = 8  # in a byte
@@ -148,7 +151,6 @@ def _measures_on_nodes(config: RunConfig) -> bool:
 
 def _anchor_size(config: RunConfig, folder: RunFolder) -> int:
     """Return the bytes that an anchor adds to a message; 0 where there are no anchors."""
-    from fedlearn.runs.names import MODEL
     from fedlearn.runs.state_files import unpack_state
     from fedlearn.wire.downlink import anchor_size
 
@@ -159,7 +161,6 @@ def _anchor_size(config: RunConfig, folder: RunFolder) -> int:
 def _rows_of(folder: RunFolder, anchor: int) -> list[dict[str, float]]:
     """Return the rounds of a trial, without the bytes of the anchors that were sent in them."""
     from fedlearn.report.rows import read_rows
-    from fedlearn.runs.names import TABLE
 
     problems: list[str] = []
     rows = [{name: value or 0.0 for name, value in row.items()} for row in read_rows(folder.path / TABLE, problems)]
@@ -219,7 +220,6 @@ def _each(row: dict[str, float], name: str) -> float:
 def _on_devices(config: RunConfig, down: float, up: float) -> Devices | None:
     if not config.devices.name:
         return None
-    import numpy as np
 
     from fedlearn.engine.virtual_time.setup import fleet_of
 

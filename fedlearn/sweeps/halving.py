@@ -16,9 +16,9 @@ from statistics import fmean
 
 from fedlearn.core.errors import UsageError
 from fedlearn.core.metric import PRIVATE_ROWS
-from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result, write_tables
 from fedlearn.sweeps.running import place_of, run_sweep
+from fedlearn.sweeps.sweep_plan import Plan, Run
 
 AFTER = "stop.after"
 

@@ -17,7 +17,7 @@ from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.names import SUMMARY
-from fedlearn.sweeps.plan import Run
+from fedlearn.sweeps.sweep_plan import Run
 
 FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")

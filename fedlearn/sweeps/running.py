@@ -23,8 +23,8 @@ from fedlearn.runs.names import CHECKPOINT
 from fedlearn.runs.stop_requests import stoppable
 from fedlearn.sweeps.machines import can_spread, on_machines
 from fedlearn.sweeps.parallel import Ended, lanes_for, side_by_side
-from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result, write_tables
+from fedlearn.sweeps.sweep_plan import Plan, Run
 
 PLAN = "sweep.toml"  # the plan of a sweep, in its folder
 

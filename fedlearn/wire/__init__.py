@@ -53,7 +53,7 @@ from fedlearn.wire.records import (
     state_record,
     wanted_parcels,
 )
-from fedlearn.wire.reports import (
+from fedlearn.wire.report_records import (
     check_seal,
     checksum_of,
     metrics_record,
@@ -67,7 +67,7 @@ from fedlearn.wire.reports import (
     report_record,
     seal,
 )
-from fedlearn.wire.secure import (
+from fedlearn.wire.secure_records import (
     ANSWER,
     SHARES,
     SURVIVORS,

@@ -16,7 +16,7 @@ from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedlearn import flower
-from fedlearn.compression.base import Payload
+from fedlearn.compression.codec import Payload
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import Array
 

@@ -10,7 +10,7 @@
 | question | ``query.feature`` | a feature's name, round, attempt, what else the feature says | what it answers |
 | round over | ``query.round_over`` | round, attempt, why | no records |
 
-The reports are in `fedlearn.wire.reports`, the keys of the records in `fedlearn.wire.records`.
+The reports are in `fedlearn.wire.report_records`, the keys of the records in `fedlearn.wire.records`.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ from fedlearn.core.seeding import parcel_seed, report_seed
 from fedlearn.core.state import Layout, Sends, State, Update, dense_update
 from fedlearn.flower import ErrorCode
 from fedlearn.models import model_spec
-from fedlearn.models.base import Ensemble, Summed
 from fedlearn.models.loaded import loaded
+from fedlearn.models.model import Ensemble, Summed
 from fedlearn.privacy.adaptive_clip import WITHIN
 from fedlearn.privacy.clipping import is_clipped
 from fedlearn.wire.downlink import Downlink

@@ -77,7 +77,7 @@ def sound_answers(
         The names of what some nodes may not have measured, beside the scores, which no node need have.
     """
     gate = run.config.gate
-    metrics = run.model_metrics
+    metrics = run.traits.metrics
     sound = {place: reply for place, reply in replies.items() if reply.has_content()}
     wrong = {place: why for place, reply in sound.items() if (why := _why_not(reply, metrics, gate.max_examples))}
     may_lack = {*of_some, *(metric.name for metric in metrics.evaluated if metric.is_score)}
@@ -105,7 +105,7 @@ def take_scores(run: ServerRun, replies: Sequence[Message]) -> dict[str, float]:
     A strategy averages only what all nodes have measured. The mean is weighted by examples, as that of a strategy.
     """
     records = [_metrics_of(reply) for reply in replies]
-    names = [metric.name for metric in run.model_metrics.evaluated if metric.is_score]
+    names = [metric.name for metric in run.traits.metrics.evaluated if metric.is_score]
     found: dict[str, float] = {}
     for name in names:
         has = [record for record in records if name in record]

@@ -34,13 +34,13 @@ def evaluate(
     """
     if run.config.evaluation.where == "nodes":
         means = _through_nodes(run, state, reporting, round_number)
-        return Measures(finite(run.model_metrics.completed(means), names))
+        return Measures(finite(run.traits.metrics.completed(means), names))
     return measures_of(run, on_test_set(run, state), names)
 
 
 def measures_of(run: ServerRun, total: Evaluation, names: Sequence[str]) -> Measures:
     """Return the metrics `names` of an evaluation, and its confusion."""
-    return Measures(finite(run.model_metrics.completed(total.means), names), confusion=total.confusion)
+    return Measures(finite(run.traits.metrics.completed(total.means), names), confusion=total.confusion)
 
 
 def on_test_set(run: ServerRun, state: State, *, once: bool = False) -> Evaluation:

@@ -19,7 +19,7 @@ def rows_of(run: ServerRun, reporting: Reporting, measured: Mapping[int, Row], a
     measured
         Partition -> what the node has measured of the new state.
     """
-    if run.is_private or run.config.protects_nodes:
+    if run.traits.is_private or run.config.protects_nodes:
         return []
     rows: dict[int, Row] = {}
     for member, report in zip(reporting.members, reporting.reports, strict=True):
@@ -33,7 +33,7 @@ def rows_of(run: ServerRun, reporting: Reporting, measured: Mapping[int, Row], a
 
 def _with_derived(run: ServerRun, metrics: Mapping[str, float]) -> dict[str, float | int]:
     """Return a report's metrics, with what follows from those before and after training, as the perplexity."""
-    found: dict[str, float | int] = {**metrics, **run.model_metrics.completed_on_nodes(metrics)}
+    found: dict[str, float | int] = {**metrics, **run.traits.metrics.completed_on_nodes(metrics)}
     if TEST_EXAMPLES in found:
         found[TEST_EXAMPLES] = int(found[TEST_EXAMPLES])
     return found

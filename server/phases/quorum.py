@@ -6,7 +6,6 @@ from fedlearn.config import RunConfig
 from fedlearn.core.cohort import Fate, needed_of
 from server.attempt import Reporting
 from server.run import ServerRun
-from server.selectors import POISSON
 
 
 def quorum_of(config: RunConfig, cohort: int) -> int:
@@ -16,7 +15,7 @@ def quorum_of(config: RunConfig, cohort: int) -> int:
     anew until others report would be another sampling, at a higher rate for the nodes that do.
     Where each node adds a share of the noise, they are at least as many as the shares are calibrated to.
     """
-    if config.rounds.selector == POISSON:
+    if config.samples_poisson:
         return 0
     wanted = min(cohort, config.goal_count) if config.rounds.over_selection > 1 else cohort
     fewest = config.fewest_reports if config.privacy.trust == "distributed" else 1

@@ -50,7 +50,7 @@ def _collected(run: ServerRun, configuration: Configuration, plan: FoldPlan, at:
     if run.exchange.fold is not None:
         _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
     else:
-        run.late.expect(_collect_replies(run, configuration, intake, deadline=deadline).open, at)
+        run.late.reports.expect(_collect_replies(run, configuration, intake, deadline=deadline).open, at)
     return intake.closed()
 
 
@@ -64,8 +64,8 @@ def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:
         at=at,
         parcels={STATE: state, **run.answers},
         settings=run.flat,
-        kind=run.kind,
-        metrics={name: run.model_metrics.of_node(name) for name in run.reported_by_nodes},
+        kind=run.traits.update_kind,
+        metrics={name: run.traits.metrics.of_node(name) for name in run.reported_by_nodes},
         reads_all_metrics=strategy.reads_all_metrics,
         cohort=cohort,
         typical=None if run.config.protects_nodes else run.typical,
@@ -94,7 +94,7 @@ def log_end(run: ServerRun, member: Member, report: NodeReport, at: At, **furthe
     if report.num_examples and not run.config.protects_nodes:
         detail |= {"examples": report.num_examples, "norm": float(f"{report.norm:.6g}")}
     # What a node has spent is spent, whatever becomes of the attempt.
-    loss = run.model_metrics.privacy_loss
+    loss = run.traits.metrics.privacy_loss
     detail |= {name: value for name, value in report.metrics.items() if loss is not None and name == loss.name}
     where = {**at.where, "node": member.node_id, "partition": member.partition_id}
     run.events.write(report.fate, **where, **detail, **further)
@@ -112,7 +112,7 @@ class Intake:
         self._run = run
         self._keep_paid = run.keep_paid
         self._unwritten: list[NodeReport] = []  # into the log
-        self._together = TOGETHER if run.is_private else 1
+        self._together = TOGETHER if run.traits.is_private else 1
         self._clock = run.clock
         self._began = run.clock.now()
         self._seconds: dict[int, float] = {}  # by position

@@ -29,7 +29,7 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     window = _Window(run, at)
     ready = window.pass_by(wanted=wanted)
     if len(ready) < needed:
-        late = run.late_answers.take_heard()
+        late = run.late.answers.take_heard()
         why = f"{len(ready)} nodes were ready within {run.rounds.selection_window:g} s, {needed} are needed{late}"
         run.events.write("too-few-ready", **at.where, ready=len(ready), needed=needed, reason=why)
         run.notices.send({node.node_id: "cancelled" for node in ready}, at)
@@ -91,13 +91,13 @@ class _Window:
             if missing > 0 and self._run.clock.now() < end:  # no later answer counts
                 self._ask(missing, until=end)
             self._hear()
-            self._run.late_answers.hear()
+            self._run.late.answers.hear()
             # Nodes that were not asked, or are not connected, yet.
             seen = len(self._asked) + len(directory.unknown)
             may_come = len(self._ready) < wanted and seen < config.clients
             if not (self._pending.open or may_come):
                 break
-        self._run.late_answers.expect(self._pending.open, directory.partition_of, self._at, end=end)
+        self._run.late.answers.expect(self._pending.open, directory.partition_of, self._at, end=end)
         return [self._ready[partition] for partition in sorted(self._ready)]
 
     def _of_devices(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -12,14 +13,15 @@ from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import State, UpdateKind
-from fedlearn.flower.mods import load_mods
+from fedlearn.flower.named_mods import load_mods
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
-from fedlearn.plugins.tables import ALGORITHMS
+from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import ALGORITHMS, FEATURES
 from server.exchange.exchange import Exchange
-from server.rules import Rule, within
-from server.selectors import POISSON, SELECTORS, Selector
-from strategies import STRATEGIES, RoundStrategy
+from server.rules import Asked, Rule, within
+from server.selectors import SELECTORS, Selector
+from strategies import RoundStrategy, named
 
 PRODUCES = {
     UpdateKind.DENSE: "dense updates",
@@ -54,7 +56,7 @@ OF_SELECTORS = (
             "privacy.trust", lambda asked: asked.config.privacy.trust == "distributed",
             "a draw may be smaller than the sum that the shares of noise are made for", "use 'local'",
         ),
-        where=lambda asked: asked.config.rounds.selector == POISSON,
+        where=lambda asked: asked.config.samples_poisson,
     ),
     Rule(
         "rounds.selector",
@@ -63,6 +65,83 @@ OF_SELECTORS = (
         "use 'uniform'",
     ),
 )  # fmt: skip
+
+
+def _sends_trees_or_sums(asked: Asked) -> bool:
+    return not asked.traits.update_kind.is_averaged
+
+
+def _trees_or_sums(asked: Asked) -> str:
+    return "trees" if asked.traits.update_kind is UpdateKind.ENSEMBLE else "sums"
+
+
+OF_MODELS = (
+    Rule(
+        "compression.send",
+        lambda asked: _sends_trees_or_sums(asked) and asked.config.compression.send != "weights",
+        "the {trees_or_sums} of model {config.model.name!r} have no change", "use 'weights'",
+        given={"trees_or_sums": _trees_or_sums},
+    ),
+    Rule(
+        "client.mods", lambda asked: _sends_trees_or_sums(asked) and asked.config.client.mods,
+        "mods change weights; model {config.model.name!r} sends {trees_or_sums}", "use none",
+        given={"trees_or_sums": _trees_or_sums},
+    ),
+    Rule(
+        "gate.max_norm", lambda asked: _sends_trees_or_sums(asked) and asked.config.gate.max_norm,
+        "the {trees_or_sums} of model {config.model.name!r} have bounded values anyway", "use 0",
+        given={"trees_or_sums": _trees_or_sums},
+    ),
+    Rule(
+        "evaluation.where", lambda asked: asked.traits.is_private and asked.config.evaluation.where == "nodes",
+        "nodes would send what they measured on data that model or learner keeps private, and no budget covers that",
+        "use 'server' or 'none'",
+    ),
+)  # fmt: skip
+
+
+def _has_bare_shares(asked: Asked) -> bool:
+    """Return whether nodes send what has a share of noise alone, and nothing hides it."""
+    config = asked.config
+    has_shares = config.nodes_add_noise or model_spec(config.model.name).sums
+    return config.privacy.trust == "distributed" and config.secure.sums != "masked" and has_shares
+
+
+def _sends_exact_sums(asked: Asked) -> bool:
+    row = model_spec(asked.config.model.name)
+    return row.sums and not row.is_private and asked.config.secure.sums != "masked"
+
+
+OF_TRUST = (
+    Rule(
+        "privacy.trust",
+        lambda asked: asked.config.privacy.trust == "central" and not asked.config.protects_nodes,
+        "it is for privacy.protects = 'nodes'", "use 'local'",
+    ),
+    Rule(
+        "secure.sums", lambda asked: _sends_exact_sums(asked) and not asked.is_virtual,
+        "model {config.model.name!r} asks each node for exact sums, which the server would see", "use 'masked'",
+    ),
+    Rule(
+        "privacy.trust", lambda asked: _has_bare_shares(asked) and not asked.is_virtual,
+        "what one node sends has a share of the noise only, and nothing hides it",
+        "use secure.sums = 'masked', or 'local'",
+    ),
+    Rule(
+        "privacy.noise", lambda asked: _has_bare_shares(asked) and asked.config.privacy.noise != "seeded",
+        "shares of noise protect nobody where the server sees what each node sends",
+        "use secure.sums = 'masked', or 'seeded' for a study",
+    ),
+)  # fmt: skip
+
+
+def rules() -> Iterator[Rule]:
+    """Yield all rules of what goes with what, in the order in which they are asked; a run breaks the first."""
+    yield from (*OF_MODELS, *OF_TRUST, *OF_SELECTORS)
+    for name in FEATURES.values():
+        yield from load_reference(name).rules
+
+
 DOES = {UpdateKind.ENSEMBLE: "unites ensembles", UpdateKind.SUMS: "adds up sums"}
 
 
@@ -90,10 +169,10 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
         raise SettingError(
             "strategy.name", config.strategy.name,
             f"strategy {config.strategy.name!r} {does}; model {model!r}{with_codec} produces {PRODUCES[sent]}: "
-            f"use {_fitting(sent, traits)}",
+            f"use {named(lambda kind: sent in kind.accepts and kind.sums is traits.sums)}",
         )  # fmt: skip
     strategy.check_sent(sent, config.compression)
-    if not takes_group_means(config, strategy):
+    if not (config.sums_groups and strategy.takes_groups):  # it gets the means of groups for reports
         strategy.check_cohort(config.largest_cohort)
     if strategy.sums is not traits.sums:
         does, instead = ("adds up trees", "'forest_union'") if strategy.sums else ("takes the mean of trees", "'relay'")
@@ -114,19 +193,6 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
     _check_learner(config, strategy)
     _check_algorithm(config)
     _check_steps(config, strategy)
-    if not kind.is_averaged:
-        _check_unaveraged(config, "trees" if kind is UpdateKind.ENSEMBLE else "sums")
-    if traits.is_private and config.evaluation.where == "nodes":
-        raise SettingError(
-            "evaluation.where", "nodes",
-            "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
-            "that: use 'server' or 'none'",
-        )  # fmt: skip
-
-
-def takes_group_means(config: RunConfig, strategy: RoundStrategy[Any]) -> bool:
-    """Return whether the strategy gets, of each group with a sum of its own, the mean for a report."""
-    return config.is_secure and config.secure.group_size > 0 and strategy.takes_groups
 
 
 def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str = "") -> None:
@@ -226,54 +292,3 @@ def _check_steps(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
                 "compression.send", config.compression.send,
                 f"fold step {spec.reference!r} is for the change of the weights: use 'update'",
             )  # fmt: skip
-
-
-def check_trust(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse distributed noise, or none, where nothing hides what one node sends, but for studies and simulations.
-
-    Refuse noise of the server's where nodes are not what it protects.
-    """
-    row = model_spec(config.model.name)
-    if config.privacy.trust == "central" and not config.protects_nodes:
-        raise SettingError("privacy.trust", "central", "it is for privacy.protects = 'nodes': use 'local'")
-    if config.secure.sums == "masked":
-        return
-    if row.sums and not row.is_private and not is_virtual:
-        why = f"model {config.model.name!r} asks each node for exact sums, which the server would see: use 'masked'"
-        raise SettingError("secure.sums", config.secure.sums, why)
-    if config.privacy.trust != "distributed" or not (config.nodes_add_noise or row.sums):
-        return
-    if not is_virtual:
-        raise SettingError(
-            "privacy.trust", "distributed",
-            "what one node sends has a share of the noise only, and nothing hides it: use secure.sums = 'masked', or "
-            "'local'",
-        )  # fmt: skip
-    if config.privacy.noise != "seeded":
-        raise SettingError(
-            "privacy.noise", config.privacy.noise,
-            "shares of noise protect nobody where the server sees what each node sends: use secure.sums = 'masked', or "
-            "'seeded' for a study",
-        )  # fmt: skip
-
-
-def _check_unaveraged(config: RunConfig, what: str) -> None:
-    model = config.model.name
-    if config.compression.send != "weights":
-        raise SettingError(
-            "compression.send", config.compression.send, f"the {what} of model {model!r} have no change: use 'weights'"
-        )
-    if config.client.mods:
-        raise SettingError(
-            "client.mods", config.client.mods, f"mods change weights; model {model!r} sends {what}: use none"
-        )
-    if config.gate.max_norm:
-        raise SettingError(
-            "gate.max_norm", config.gate.max_norm, f"the {what} of model {model!r} have bounded values anyway: use 0"
-        )
-
-
-def _fitting(sent: UpdateKind, traits: Traits) -> str:
-    """Return the strategies of the table that fit."""
-    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES if name not in ALGORITHMS}
-    return " or ".join(repr(name) for name, kind in kinds.items() if sent in kind.accepts and kind.sums is traits.sums)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -21,18 +21,20 @@ from fedlearn.runs.answers import write_answer
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.names import EVENTS
-from fedlearn.runs.participation import is_secret, without_participation
+from fedlearn.runs.secret_participation import is_secret, without_participation
+from fedlearn.runs.spending import assumed, neighbors_of, notices_of, promised, spent_by_partition, trust_of
 from fedlearn.runs.statistics import write_statistics
 from fedlearn.runs.usage import memory_bytes
 from server.run import ServerRun
-from server.spending import assumed, neighbors_of, notices_of, promised, spent_by_partition, trust_of
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
 SEEDED_NODES = "seeded noise: reproducible, protects nobody"
 SECURE_MODS = "what client.mods draw no seed gives: not reproducible"
 
 
-def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str) -> None:
+def write_summary(
+    folder: RunFolder, run: ServerRun, *, status: str, reason: str, of_test_rows: Mapping[str, object]
+) -> None:  # fmt: skip
     """Write what came of the run, however it ended; all numbers but what was spent are of committed rounds."""
     config, history = run.config, run.store.history
     bytes_up = sum(record.bytes_up for record in history.rounds)
@@ -47,7 +49,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         **({"initial": config.model.initial_sha256} if config.model.initial else {}),
         **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
         **_scores(history),
-        **run.tested,
+        **of_test_rows,
         **_chosen_on(run),
         **_on_nodes(history),
         **_privacy(run),
@@ -55,7 +57,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
         **({"notices": list(run.notes)} if run.notes else {}),
         **{name: value for each in run.features for name, value in each.summary().items()},
-        **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
+        **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.traits.has_own_rate else {}),
         "metrics": history.metrics.to_plain(),
         "rounds": len(history.rounds),
         **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),
@@ -67,9 +69,9 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
         "compression_ratio": _ratio(run, uploads, bytes_up),
         "bytes_total": bytes_up + bytes_down,
         **_bits(run, bytes_up, bytes_down, uploads),
-        "seconds": round(run.seconds, 3),
+        "seconds": round(run.time.seconds, 3),
         **_virtual(run),
-        "cpu_seconds": None if (cpu := run.processor.seconds()) is None else round(cpu, 3),
+        "cpu_seconds": None if (cpu := run.time.processor.seconds()) is None else round(cpu, 3),
         "memory_bytes": memory_bytes(),
         "seed": config.seed,
         "model_sha256": run.store.model_sha256,
@@ -117,7 +119,7 @@ def _chosen_on(run: ServerRun) -> dict[str, object]:
         return {}
     if run.config.evaluation.where == "nodes":
         return {"chosen_on": NODE_ROWS}
-    if (run.is_private or run.config.protects_nodes) and not run.test_is_public:
+    if (run.traits.is_private or run.config.protects_nodes) and not run.traits.test_is_public:
         return {"chosen_on": PRIVATE_ROWS}
     return {"chosen_on": VALIDATION_ROWS if run.config.data.validates else TEST_ROWS}
 
@@ -133,7 +135,7 @@ def _on_nodes(history: History) -> dict[str, object]:
 
 def _privacy(run: ServerRun) -> dict[str, object]:
     """Return the privacy loss of a record, if nodes count it: by all reports, also of abandoned attempts."""
-    loss, rounds = run.model_metrics.privacy_loss, run.store.history.rounds
+    loss, rounds = run.traits.metrics.privacy_loss, run.store.history.rounds
     if loss is None:
         return {}
     run.events.flush()
@@ -185,7 +187,7 @@ def learning_rate(config: RunConfig) -> str:
 
 def noise_notice(run: ServerRun) -> str:
     """Return the notices of every result: on a private model, its noise and rows, and on the strategy's draws."""
-    of_model = notices_of(run.config, test_is_public=run.test_is_public) if run.is_private else []
+    of_model = notices_of(run.config, test_is_public=run.traits.test_is_public) if run.traits.is_private else []
     of_nodes = SEEDED_NODES if run.config.server_adds_noise and run.draws.are_seeded else ""
     of_mods = SEEDED_MODS if run.config.privacy.noise == "seeded" else SECURE_MODS
     notices = (*of_model, of_nodes, of_mods if run.config.client.mods else "", run.draws.notice)
@@ -194,14 +196,14 @@ def noise_notice(run: ServerRun) -> str:
 
 def _ratio(run: ServerRun, uploads: int, bytes_up: int) -> float | None:
     """Return the compression ratio; None where nothing came, or where a plain report has no size: the state grows."""
-    if not bytes_up or not run.kind.is_averaged:
+    if not bytes_up or not run.traits.update_kind.is_averaged:
         return None
     return plain_bytes(run) * uploads / bytes_up
 
 
 def parameters(run: ServerRun) -> int:
     """Return how many parameters the state has, as entries of its arrays; 0 of a state that grows."""
-    return sum(array.size for array in run.state.values()) if run.kind.is_averaged else 0
+    return sum(array.size for array in run.state.values()) if run.traits.update_kind.is_averaged else 0
 
 
 def _bits(run: ServerRun, bytes_up: int, bytes_down: int, uploads: int) -> dict[str, object]:

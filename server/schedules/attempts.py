@@ -43,10 +43,11 @@ class Attempts:
                 break
             self._commit_round(round_number, attempts_before(server, round_number) if round_number == first else 0)
         self.end()
-        server.check_result()
-        self.server.late.refuse()
-        self.server.late_answers.hear()
-        self.server.notices.clear()
+        if server.traits.finishes:
+            server.stopping.check_result()
+        server.late.reports.refuse()
+        server.late.answers.hear()
+        server.notices.clear()
 
     def end(self) -> None:
         """Do what is left to be done when all rounds are committed: nothing, where every attempt ends all it began."""

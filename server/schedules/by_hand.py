@@ -10,7 +10,7 @@ import numpy as np
 
 from fedlearn.aggregation import STATE
 from fedlearn.aggregation.fold import Fold
-from fedlearn.aggregation.plan import FoldPlan, Verdict
+from fedlearn.aggregation.fold_plan import FoldPlan, Verdict
 from fedlearn.core.cohort import At, Fate, Member
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.metric import Measured
@@ -180,7 +180,7 @@ class RoundsByHand:
         where = server.config.evaluation.where
         if where == "none" or (where == "nodes" and self._last is None):
             raise SettingError("evaluation.where", where, "no state can be measured here: take 'server'")
-        names = [metric.name for metric in server.model_metrics.evaluated]
+        names = [metric.name for metric in server.traits.metrics.evaluated]
         last = self._last or Reporting((), (), {})
         booked = server.exchange.take_traffic()  # what rounds count is theirs alone
         try:

@@ -9,9 +9,8 @@ from fedlearn.core.state import Array
 from fedlearn.plugins import tables
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import Registry, call_plugin
-from server.selectors.base import Participation, Selector
+from server.selectors.selector import Participation, Selector
 
-POISSON = "poisson"  # the selector whose draws privacy accounts amplify by
 PREFIX = "selector/"  # of its arrays in the checkpoint
 SELECTORS = Registry(
     "rounds.selector",
@@ -30,7 +29,7 @@ def load_selector(config: RunConfig) -> Selector:
         setting="rounds.selector_options",
         reserved=("clients", "seed", "is_secret"),
     )
-    if name == POISSON:
+    if config.samples_poisson:
         options = {**options, "is_secret": config.privacy.noise == "secure"}
     selector: Selector = call_plugin("rounds.selector", name, kind, clients=config.clients, seed=config.seed, **options)
     return selector

@@ -13,7 +13,7 @@ from pydantic import Field
 from fedlearn.config.fields import NonNegative
 from fedlearn.core.cohort import At
 from fedlearn.core.seeding import rng_for
-from server.selectors.base import LearningSelector, Partitions
+from server.selectors.selector import LearningSelector, Partitions
 
 Share = Annotated[float, Field(ge=0, le=1)]
 CLIPPED = 0.95  # quantile of the utilities above which they are equal

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fedlearn.core.cohort import At
 from fedlearn.core.seeding import rng_for
-from server.selectors.base import Partitions, Selector
+from server.selectors.selector import Partitions, Selector
 
 
 class Poisson(Selector):

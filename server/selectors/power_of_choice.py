@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedlearn.core.cohort import At
 from fedlearn.core.seeding import rng_for
-from server.selectors.base import LearningSelector, Partitions
+from server.selectors.selector import LearningSelector, Partitions
 
 Times = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 

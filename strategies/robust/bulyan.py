@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from strategies.base import Step
 from strategies.masked_mean import Float64
-from strategies.robust.base import Defence, by_columns
 from strategies.robust.columns import medians
+from strategies.robust.defence import Defence, by_columns
 from strategies.robust.geometry import Changes
 from strategies.robust.krum import distances_to_others, nearest_sums
 from strategies.robust.mixing import mixed, nearest_means

@@ -16,8 +16,8 @@ from fedlearn.config.fields import Positive
 from fedlearn.core.state import Array, Sends, dense_update
 from strategies.base import Step
 from strategies.masked_mean import Float64
-from strategies.robust.base import Attackers, Defence, change_by
 from strategies.robust.columns import WeightedMean, stepped
+from strategies.robust.defence import Attackers, Defence, change_by
 from strategies.robust.geometry import Changes, distances_to
 
 

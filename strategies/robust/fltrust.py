@@ -16,8 +16,8 @@ from fedlearn.core.state import Sends, dense_update, difference
 from strategies.base import Step, Turn
 from strategies.collected import Collected
 from strategies.masked_mean import Float64
-from strategies.robust.base import Attackers, Defence, by_columns
 from strategies.robust.columns import WeightedMean
+from strategies.robust.defence import Attackers, Defence, by_columns
 from strategies.robust.geometry import Changes
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from strategies.masked_mean import Float64
-from strategies.robust.base import Combination
+from strategies.robust.defence import Combination
 from strategies.robust.geometry import distances_to, squared_distances
 
 STEPS = 10_000  # of an iteration that mostly needs fewer than a hundred

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from strategies.masked_mean import Float64
-from strategies.robust.base import Attackers, Combination
+from strategies.robust.defence import Attackers, Combination
 from strategies.robust.geometry import squared_distances
 
 

@@ -16,8 +16,7 @@ from tests.adversary.mends import A_FEDERATION, SUMS, Mend, needed
 
 APP, LEDGER, BUDGET = "unit/client/test_app.py", "unit/privacy/test_ledger.py", "unit/client/test_ledger.py"
 ACCOUNT, SPENDING, RELAY = (
-    f"unit/{name}.py"
-    for name in ("privacy/test_accountant", "server/test_spending", "private_trees/numbers/test_relay")
+    f"unit/{name}.py" for name in ("privacy/test_accountant", "runs/test_spending", "private_trees/numbers/test_relay")
 )
 SAID, FILES = "unit/report/test_privacy_loss.py", "unit/runs/test_ledgers.py"
 NUMBERS, CLASSES = (
@@ -92,12 +91,12 @@ LEAKS = (
         f"{RELAY}::test_no_record_weighs_more_than_one",
     ),
     Mend(
-        "5", "server/spending.py",
+        "5", "fedlearn/runs/spending.py",
         ABANDONED, FORGETS + ABANDONED,
         f"{SPENDING}::test_a_report_counts_though_its_round_was_abandoned_and_only_once_for_its_node",
     ),
     Mend(
-        "5", "server/spending.py",
+        "5", "fedlearn/runs/spending.py",
         ABANDONED, FORGETS + ABANDONED,
         "end_to_end/test_forests.py::test_what_abandoned_attempts_have_published_is_in_the_summary", A_FEDERATION,
     ),
@@ -156,7 +155,7 @@ LEAKS = (
         f"{CLASSES}::test_a_row_whose_label_is_not_declared_is_left_out",
     ),
     Mend(
-        "10", "fedlearn/private_trees/declared.py",
+        "10", "fedlearn/private_trees/declared_input.py",
         "    if declared is None:\n        check_classification", "    if True:\n        check_classification",
         f"{CLASSES}::test_no_record_can_make_a_fit_fail",
     ),
@@ -208,23 +207,23 @@ LEAKS = (
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
-        "15", "server/planning/plan.py",
+        "15", "server/planning/run_plan.py",
         "        config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
     ),
     Mend(
-        "15", "server/planning/plan.py",
+        "15", "server/planning/run_plan.py",
         'fingerprint = "" if protects and not traits.is_public else traits.fingerprint',
         'fingerprint = "" if protects and not traits.test_is_public else traits.fingerprint',
         f"{SUMS}::test_no_run_that_protects_stores_a_hash_of_its_rows",
     ),
     Mend(
-        "15", "server/spending.py",
+        "15", "fedlearn/runs/spending.py",
         "    return promised(config).is_secure and not test_is_public", "    return False",
         f"{SPENDING}::test_private_test_rows_are_not_measured_under_noise_that_protects",
     ),
     Mend(
-        "15", "server/spending.py",
+        "15", "fedlearn/runs/spending.py",
         "return found + [MEASURED] * (not test_is_public)", "return found",
         f"{SPENDING}::test_what_is_measured_of_test_rows_is_said_beside_an_epsilon",
     ),

@@ -263,7 +263,7 @@ MENDS = (
         "end_to_end/test_failing_nodes.py::test_a_node_that_hangs_costs_itself_only",
     ),
     Mend(
-        "D2", "fedlearn/engine/embedded/grid.py",
+        "D2", "fedlearn/engine/embedded/embedded_grid.py",
         "self._ended(left, patience, each=True)", "self._ended(left, 3600.0, each=True)",
         f"{POOL}::test_a_call_that_hangs_is_made_again_by_another_worker",
     ),
@@ -444,7 +444,7 @@ MENDS = (
         "unit/private_trees/federated/test_few_records.py::test_a_skewed_number_that_noise_hides_is_guessed_as_its_median",
     ),
     Mend(
-        "O1", "fedlearn/private_trees/federated/models/naive_bayes.py",
+        "O1", "fedlearn/private_trees/federated/models/naive_bayes_model.py",
         "made.start = max(len(self.views.sizes), 1) if is_wide else 0", "made.start = 0 if is_wide else 0",
         "unit/private_trees/federated/test_few_records.py::test_classes_that_noise_hides_are_guessed_as_the_largest",
     ),
@@ -621,11 +621,11 @@ MENDS = (
         "unit/plugins/test_objects.py::test_file_that_cannot_be_loaded_is_one_line",
     ),
     Mend(
-        "H4", "fedlearn/runs/stored.py", "    for name in named:\n", "    for name in ():\n",
+        "H4", "fedlearn/runs/stored_round.py", "    for name in named:\n", "    for name in ():\n",
         "end_to_end/test_python_call.py::test_run_is_resumed_and_repeated_with_the_code_that_it_was_begun_with",
     ),
     Mend(
-        "H5", "fedlearn/engine/embedded/grid.py",
+        "H5", "fedlearn/engine/embedded/embedded_grid.py",
         "(CALL_PATIENCE, CALL_TRIES) if seconds is None else (max(seconds, LEAST_PATIENCE), 2)",
         "(CALL_PATIENCE, CALL_TRIES)",
         f"{POOL}::test_an_evaluation_hangs_where_nothing_has_ended_for_as_long_as_nodes_have_to_report",
@@ -655,13 +655,13 @@ MENDS = (
         "unit/engine/deployment/test_claims.py::test_without_locks_a_partition_is_taken_only_if_it_is_named",
     ),
     Mend(
-        "J1", "fedlearn/models/axes.py",
+        "J1", "fedlearn/models/output_axes.py",
         "return outputs[0] == targets[0] and _longer_than_1(outputs) == _longer_than_1(targets)",
         "return sorted(outputs) == sorted(targets)",
         f"{AXES}::test_other_order_of_axes_is_refused_with_both_shapes",
     ),
     Mend(
-        "J1", "fedlearn/models/objectives/numbers.py",
+        "J1", "fedlearn/models/objectives/number_objectives.py",
         "return numbers.permute(0, 3, 1, 2) if learns_images(self.spec) else numbers", "return numbers",
         f"{AXES}::test_module_that_returns_its_images_is_never_wrong",
     ),
@@ -681,7 +681,7 @@ MENDS = (
         "unit/data/sources/test_targets.py::test_masks_with_an_axis_of_one_are_masks",
     ),
     Mend(
-        "J3", "fedlearn/data/base.py",
+        "J3", "fedlearn/data/data_spec.py",
         "if self.targets.shape[1:] == (1,):", "if not self.targets.shape:",
         "unit/data/sources/test_targets.py::test_column_of_examples_is_a_vector",
     ),
@@ -697,12 +697,12 @@ MENDS = (
         f"{AXES}::test_loss_of_ones_own_sees_all_that_a_module_returns",
     ),
     Mend(
-        "J6", "fedlearn/models/objectives/chosen.py",
+        "J6", "fedlearn/models/objectives/objective_choice.py",
         "    if is_one_of(LOSSES_OF_LABELS, found):\n        return Labels(spec, found)\n", "",
         f"{AXES}::test_several_labels_an_example_are_judged_by_right_labels",
     ),
     Mend(
-        "J6", "fedlearn/models/objectives/numbers.py",
+        "J6", "fedlearn/models/objectives/number_objectives.py",
         "self.metrics = self.metrics.judged_by_loss()", "self.metrics = NEURAL_REGRESSOR",
         f"{AXES}::test_no_error_of_what_may_be_logits_chooses_the_best_round",
     ),

@@ -11,10 +11,10 @@ FOLDERS = 6
 CARELESS = """
 import random, tempfile
 from pathlib import Path
-from fedlearn.runs import stored
+from fedlearn.runs import stored_round
 from tests.adversary import crashes, folders
 
-stored.read_part = lambda folder, name, digest, **_: (folder / name).read_bytes()
+stored_round.read_part = lambda folder, name, digest, **_: (folder / name).read_bytes()
 crashes.flower.enter_run()
 with tempfile.TemporaryDirectory() as place:
     spoiled = folders.Spoiled(Path(place))

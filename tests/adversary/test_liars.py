@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
@@ -268,7 +269,8 @@ def test_B3_a_metric_that_cannot_be_is_not_counted_and_its_node_is_named(scene, 
 
     nodes = nodes_with(saying({**measured, name: value}), honest=saying(measured))
     run = scene(nodes, privacy={"public_sizes": True})  # a node that counts privacy loss has one vote without it
-    run.store.metrics = run.server.model_metrics = Metrics((TRAIN_LOSS, EPSILON)).within(10.0)
+    run.store.metrics = Metrics((TRAIN_LOSS, EPSILON)).within(10.0)
+    run.server.traits = replace(run.server.traits, metrics=run.store.metrics)
     run.run()
     assert run.store.history.rounds[0].reported == 6  # its change is as sound as before
     assert run.store.history.rounds[0].measured == measured

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.learner import Learner, LocalFit, LocalTask
 from fedlearn.core.cohort import At
 from fedlearn.core.metric import EPSILON, TRAIN_LOSS, Metric
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import State, UpdateKind
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.data.dataset import Dataset
-from fedlearn.models.base import Evaluation
+from fedlearn.models.model import Evaluation
 from fedlearn.models.spec import ModelSpec
 from server.attempt import NotCommitted
 from server.collecting import collect

@@ -17,7 +17,7 @@ from experiments.private_trees import as_printed
 from fedlearn import auditing, privacy
 from fedlearn import private_trees as trees
 from fedlearn.private_trees import NotPrivateWarning
-from fedlearn.private_trees.numbers.plan import TreePlan
+from fedlearn.private_trees.numbers.tree_plan import TreePlan
 
 PUBLIC = [getattr(package, name) for package in (trees, as_printed, privacy) for name in package.__all__]
 PUBLIC += [auditing.AuditResult, auditing.audit, auditing.audit_everything, TreePlan]

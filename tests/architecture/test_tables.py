@@ -79,8 +79,8 @@ def imported_by(modules):
             {"numba", "opendp", "fedlearn.private_trees", "sklearn"},
         ),
         (
-            "fedlearn.private_trees.federated.learners.tree, fedlearn.private_trees.federated.models.forest, "
-            "fedlearn.private_trees.federated.models.relay, "
+            "fedlearn.private_trees.federated.learners.tree_learner, fedlearn.private_trees.federated.models.forest, "
+            "fedlearn.private_trees.federated.models.relay_model, "
             "fedlearn.private_trees.federated.preload",
             {"torch", "datasets", "flwr_datasets", "opendp"},
         ),

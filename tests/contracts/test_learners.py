@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from client.learners import LEARNERS
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from fedlearn import flower, wire
 from fedlearn.config import config_from, to_flower
 from fedlearn.config.tables.reports import StrategySettings

@@ -15,9 +15,9 @@ import torch
 from client.learners import LEARNERS
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import UpdateKind
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models import MODELS, load_model
-from fedlearn.models.base import NOTHING
+from fedlearn.models.model import NOTHING
 from tests.oracles.images import MEAN, STD, Small, dataset
 
 NUM_PARAMETERS = {"cnn": 62_006, "cnn-large": 2_156_490, "resnet18": 11_173_962}  # of those that are documented

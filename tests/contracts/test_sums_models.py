@@ -13,7 +13,7 @@ from client.learners.sums import SumsLearner
 from fedlearn.core.errors import Refused, SettingError
 from fedlearn.core.state import ArraySpec, UpdateKind, layout_of
 from fedlearn.models import MODELS, load_model
-from fedlearn.models.base import NOTHING, Planned, Summed
+from fedlearn.models.model import NOTHING, Planned, Summed
 from fedlearn.models.sums import LARGEST
 from fedlearn.runs.state_files import pack_state
 from tests.oracles import images

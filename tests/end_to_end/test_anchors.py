@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 
 import client.handlers.selection
 import client.handlers.training
-from client.learners.base import LocalFit
+from client.learners.learner import LocalFit
 from client.received.downlink import ANCHOR
 from fedlearn.models.loaded import loaded
 from fedlearn.models.presets import settings_from

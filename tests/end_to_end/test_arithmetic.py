@@ -14,7 +14,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 import fedlearn
 from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays
-from fedlearn.models.arithmetic import CONCERNS
+from fedlearn.models.concerning_changes import CONCERNS
 from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.manifest import Manifest
 

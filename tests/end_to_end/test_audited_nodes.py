@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 import fedlearn.commands.audited_nodes as audited
-from fedlearn.auditing.nodes.chosen import FAR, HOSTILE, NOTHING, Chosen
+from fedlearn.auditing.nodes.chosen_model import FAR, HOSTILE, NOTHING, Chosen
 from fedlearn.auditing.nodes.planted import PLANTED as BY_CLIENTS
 from fedlearn.auditing.nodes.server_mistakes import PLANTED as BY_SERVERS
 from fedlearn.auditing.nodes.server_mistakes import FixedSize, Seeded, sampled, unguarded

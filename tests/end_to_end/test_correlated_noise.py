@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fedlearn.auditing.nodes.chosen import Chosen
+from fedlearn.auditing.nodes.chosen_model import Chosen
 from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.state_files import unpack_state
@@ -25,7 +25,8 @@ from server.features.privacy.correlated import ROWS, CorrelatedRows
 from tests.end_to_end.conftest import Run
 
 WAITING = {
-    "model.name": "fedlearn.auditing.nodes.chosen:model", "data.dataset": "digits", "clients": 9, "rounds.cohort": 3,
+    "model.name": "fedlearn.auditing.nodes.chosen_model:model",
+    "data.dataset": "digits", "clients": 9, "rounds.cohort": 3,
     "rounds.total": 7,
     "privacy.protects": "nodes", "privacy.epsilon": 4.0, "privacy.delta": 1e-5, "privacy.clip": 0.5,
     "privacy.separation": 3, "training.stack": 1,

@@ -8,7 +8,7 @@ import fedlearn
 from fedlearn.core.errors import UsageError
 from fedlearn.sweeps.choosing import write_choice
 from fedlearn.sweeps.halving import run_halving
-from fedlearn.sweeps.plan import Plan
+from fedlearn.sweeps.sweep_plan import Plan
 
 BASE = {
     "data.dataset": "digits", "model.name": "linear", "clients": 4, "rounds.total": 4, "training.local_epochs": 1,

@@ -12,19 +12,20 @@ import client.features.local_noise
 import server.features.secure_sums.collect
 import server.phases.quorum
 from fedlearn import flower
-from fedlearn.auditing.nodes.chosen import Chosen
+from fedlearn.auditing.nodes.chosen_model import Chosen
 from fedlearn.config import to_flower
 from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.models.presets import settings_from
-from fedlearn.privacy.accounts.skellam import skellam_multiplier_for
+from fedlearn.privacy.accounts.skellam_account import skellam_multiplier_for
 from fedlearn.privacy.local_dp import OwnNoise
 from server.features.privacy.node_privacy import NOISE, NodePrivacy
 from tests.end_to_end.vanishing import Killed, Remote, Vanishing
 
 LOCAL = {
-    "model.name": "fedlearn.auditing.nodes.chosen:model", "data.dataset": "digits", "clients": 6, "rounds.cohort": 0,
+    "model.name": "fedlearn.auditing.nodes.chosen_model:model",
+    "data.dataset": "digits", "clients": 6, "rounds.cohort": 0,
     "rounds.total": 3,
     "privacy.protects": "nodes", "privacy.trust": "local", "privacy.epsilon": 4.0, "privacy.delta": 1e-5,
     "privacy.clip": 0.5, "rounds.max_attempts": 2, "rounds.backoff": 0.0, "rounds.quorum": 0.5,
@@ -196,7 +197,7 @@ def test_a_report_longer_than_noise_explains_is_refused(execute, monkeypatch):
         (SHARED, {"secure.weights": "coarse"}, "use 'uniform'"),
         (SHARED, {"secure.colluders": 3}, "no noise is left"),
         (SHARED, {"compression.codec": "quantize:8"}, "identity"),
-        (SHARED, {"client.mods": "fedlearn.auditing.nodes.chosen:model"}, "use none|mods"),
+        (SHARED, {"client.mods": "fedlearn.auditing.nodes.chosen_model:model"}, "use none|mods"),
         (SHARED, {"rounds.selector": "poisson", "rounds.cohort": 3}, "may be smaller|use 'uniform'"),
         (SKELLAM, {"secure.bits": 24}, "a share of Skellam noise would be .* steps wide, .* use \\d bits fewer"),
         (SHARED, {"secure.bits": 3}, "hide a change of 4,099 entries"),

@@ -17,7 +17,8 @@ from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.names import NODES
 
 PRIVATE = {
-    "model.name": "fedlearn.auditing.nodes.chosen:model", "data.dataset": "digits", "clients": 6, "rounds.cohort": 4,
+    "model.name": "fedlearn.auditing.nodes.chosen_model:model",
+    "data.dataset": "digits", "clients": 6, "rounds.cohort": 4,
     "rounds.total": 3, "rounds.quorum": 0.1, "privacy.protects": "nodes", "privacy.epsilon": 4.0,
     "privacy.delta": 1e-5, "privacy.clip": 0.5, "training.stack": 1,
 }  # fmt: skip

@@ -11,7 +11,7 @@ from fedlearn.cli import main
 from fedlearn.core.errors import RunFailed
 from fedlearn.report.comparing import write_comparison
 from fedlearn.report.stored import read_run
-from fedlearn.runs.participation import WITHHELD
+from fedlearn.runs.secret_participation import WITHHELD
 from server.schedules.attempts import Attempts
 
 TELLING = ("cohort", "reported", "bytes", "uploads", "bits_", "compression")

@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant("too large not counted", "server/gate/gate.py",
            "            bytes_up = _bytes_of(reply.content)\n            self._check_size(reply.content)\n",
            "            self._check_size(reply.content)\n            bytes_up = _bytes_of(reply.content)\n"),
-    Mutant("any kind of number", "fedlearn/compression/base.py", "if array.dtype != expected", "if False"),
+    Mutant("any kind of number", "fedlearn/compression/codec.py", "if array.dtype != expected", "if False"),
     Mutant("nearly all of the weight", "server/gate/limits.py", "if self.cohort >= FEWEST_SHARING and (share", "if False and (share"),
     Mutant("weight of what was not sent", "strategies/masked_mean.py", "np.add.at(weights, where, float(weight))", "weights += weight"),
     Mutant("step of what was not sent", "strategies/fedavg.py", "np.where(sent, array + step, array).astype", "(array + step).astype"),

@@ -19,7 +19,7 @@ from flwr.serverapp import Grid
 from fedlearn import flower, wire
 from fedlearn.aggregation.offers import Offers
 from fedlearn.compression import load_codec
-from fedlearn.compression.base import Codec, Payload
+from fedlearn.compression.codec import Codec, Payload
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.clock import ManualClock
 from fedlearn.core.cohort import At, Instruction

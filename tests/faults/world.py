@@ -30,14 +30,16 @@ from fedlearn.core.cohort import At
 from fedlearn.core.errors import RunFailed
 from fedlearn.core.metric import virtual_time
 from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics
-from fedlearn.core.state import State
+from fedlearn.core.state import State, UpdateKind
+from fedlearn.data.cifar10 import SPEC
+from fedlearn.models.loaded import Traits
 from fedlearn.runs.appended import APPENDED
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import unpacked
 from fedlearn.runs.names import EVENTS
 from server.exchange.exchange import Exchange
-from server.planning.plan import with_columns
+from server.planning.run_plan import with_columns
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of, rest_of
 from server.strategy_rng import Draws
@@ -271,8 +273,8 @@ class _World:
         exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
         self.server = ServerRun(
-            exchange, strategy, store, self.config, events=log, draws=draws, model_metrics=NEURAL_CLASSIFIER,
-            is_private=self.schedule.private,
+            exchange, strategy, store, self.config, events=log, draws=draws,
+            traits=Traits(UpdateKind.DENSE, NEURAL_CLASSIFIER, SPEC, is_private=self.schedule.private),
         )  # fmt: skip
         self._watch_looks(exchange)
         with nullcontext() if kill else log:  # a process that is killed closes nothing

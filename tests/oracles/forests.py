@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 
 REGRESSION = TableSchema(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 
 MEAN, STD = (0.5, 0.25, 0.1), (0.2, 0.3, 0.4)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sums import SumsLearner
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 
 
 def config_of(**changes: object) -> RunConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 
 LETTERS, LENGTH = 7, 6

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from client.examples import examples_of, training_set
-from client.feature import Fit, NodeFeature
 from client.isolated_fits import PERSONAL, Fits, fits_of, plain_fits, tuning_fits
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.memory import NodeMemory
+from client.node_feature import Fit, NodeFeature
 from client.request import Request
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import ALONE, GLOBAL, TUNED

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from client.feature import Fit, NodeFeature
-from client.learners.base import LocalFit, LocalTask
+from client.learners.learner import LocalFit, LocalTask
 from client.memory import NodeMemory
+from client.node_feature import Fit, NodeFeature
 from client.request import Request
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import LOCAL

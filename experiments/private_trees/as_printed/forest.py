@@ -21,12 +21,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy import Noise, PrivacyAccountant, exponential, secure_noise, seeded_noise
+from fedlearn.privacy import Noise, exponential, secure_noise, seeded_noise
 from fedlearn.private_trees.classes import growing
 from fedlearn.private_trees.classes.classifier import PrivateClassifier
 from fedlearn.private_trees.classes.counting import CodedRecords, count_leaves
 from fedlearn.private_trees.classes.shares import Line
 from fedlearn.private_trees.classes.utilities import FloatArray
+from fedlearn.private_trees.described import described
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, one_of
 from fedlearn.private_trees.predicting import leaf_of_rows, predict
@@ -35,6 +36,7 @@ REASON = "NOT PRIVATE: the printed forest asks its exact counts again for every 
 LEAST = 1e-9  # added to the records of each class in each leaf, so that leaves without positive counts vote evenly
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrintedRandomForest(PrivateClassifier):
     """Random decision trees with the printed accounting. *Not private for their epsilon*: for comparison only.
@@ -50,43 +52,11 @@ class PrintedRandomForest(PrivateClassifier):
     mechanism : {"exponential", "laplace"}, default="exponential"
         ``"exponential"``: a label is drawn for each predicted row; ``privacy_spent_`` has an infinite epsilon.
         ``"laplace"``: noisy counts, whose true privacy loss is epsilon over the number of classes.
-    categories : mapping or sequence, default=None
-        Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
-        one entry for each feature. Never learned from the data.
-    bins : mapping, default=None
-        Ascending bin edges of numeric features, by name or position.
-    classes : sequence, default=None
-        The labels that can occur.
-    class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest label weigh 1. None: all labels weigh the same.
-    missing : {"wp", "drop"}, default="wp"
-        ``"wp"`` (weight partition): a record without the value is divided over all children of the node, in training
-        and in prediction. ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path
-        needs a missing value.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account.
-    bounds_from_data : bool, default=False
-        Whether to take undeclared categories, bins and classes from the data, with a warning: *not private*;
-        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The trees; values are noisy counts of the classes, or even shares if labels are drawn.
-    privacy_spent_ : PrivacySpent
-        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
-    classes_ : ndarray of shape (classes,)
-        The labels, sorted.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -108,7 +78,6 @@ class PrintedRandomForest(PrivateClassifier):
     0.5
     """
 
-    epsilon: float = 1.0
     n_estimators: int = 10
     max_depth: int = 3
     mechanism: str = "exponential"
@@ -117,10 +86,6 @@ class PrintedRandomForest(PrivateClassifier):
     classes: Sequence[object] | None = None
     class_weight: Mapping[object, float] | None = None
     missing: str = "wp"
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     ranges: ClassVar[dict[str, Rule]] = {
         **PrivateClassifier.ranges,

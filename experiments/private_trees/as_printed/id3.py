@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedlearn.privacy import Noise, PrivacyAccountant, laplace
+from fedlearn.privacy import Noise, laplace
 from fedlearn.private_trees.classes.classifier import PrivateClassifier
 from fedlearn.private_trees.classes.counting import CodedRecords, Growth, count_leaves, count_open
 from fedlearn.private_trees.classes.growing import (
@@ -40,6 +40,7 @@ from fedlearn.private_trees.classes.growing import (
 )
 from fedlearn.private_trees.classes.shares import Line, even_shares, lines_of_choices, lines_of_counts
 from fedlearn.private_trees.classes.utilities import FloatArray, reach_of_gain, utility
+from fedlearn.private_trees.described import described
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, one_of
 
@@ -47,6 +48,7 @@ REASON = "NOT PRIVATE: printed ID3 uses counts of missing values without noise; 
 SLIDE = 0.04  # extra share of a choice's cost, times log2 of the classes, as its sensitivity is read from the data
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrintedID3(PrivateClassifier):
     """ID3 on incomplete data with the printed accounting. *Not private for its epsilon*: for comparison only.
@@ -62,43 +64,11 @@ class PrintedID3(PrivateClassifier):
         Levels of splits, 0 or more; at most the number of features.
     mechanism : {"permute_and_flip", "exponential", "laplace"}, default="permute_and_flip"
         Mechanism of splits and labels; ``"laplace"``: noisy counts.
-    categories : mapping or sequence, default=None
-        Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
-        one entry for each feature. Never learned from the data.
-    bins : mapping, default=None
-        Ascending bin edges of numeric features, by name or position.
-    classes : sequence, default=None
-        The labels that can occur.
-    class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest label weigh 1. None: all labels weigh the same.
-    missing : {"wp", "drop"}, default="wp"
-        ``"wp"`` (weight partition): a record without the value is divided over all children of the node, in training
-        and in prediction. ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path
-        needs a missing value.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account.
-    bounds_from_data : bool, default=False
-        Whether to take undeclared categories, bins and classes from the data, with a warning: *not private*;
-        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The tree; values are shares of the classes. All of it may be published.
-    privacy_spent_ : PrivacySpent
-        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
-    classes_ : ndarray of shape (classes,)
-        The labels, sorted.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -118,7 +88,6 @@ class PrintedID3(PrivateClassifier):
     array(['stop', 'go'], dtype='<U4')
     """
 
-    epsilon: float = 1.0
     max_depth: int = 2
     mechanism: str = "permute_and_flip"
     categories: Any = None
@@ -126,10 +95,6 @@ class PrintedID3(PrivateClassifier):
     classes: Sequence[object] | None = None
     class_weight: Mapping[object, float] | None = None
     missing: str = "wp"
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     ranges: ClassVar[dict[str, Rule]] = {
         **PrivateClassifier.ranges,

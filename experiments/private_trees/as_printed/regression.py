@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from experiments.private_trees.as_printed.growing import Leaf, PrintedSettings, Reading, grow_printed_tree
 from experiments.private_trees.as_printed.true_loss import PrintedLoss, true_privacy_loss
 from fedlearn.privacy import Noise, PrivacyAccountant
+from fedlearn.private_trees.described import described
 from fedlearn.private_trees.domain import NotPrivateWarning
 from fedlearn.private_trees.nodes import NodeTable, union
 from fedlearn.private_trees.numbers.regressor import PrivateRegressor
@@ -71,6 +72,7 @@ class PrintedRegressor(PrivateRegressor):
         return tags
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrintedRegressionTree(PrintedRegressor):
     """The printed tree, one over all rows. *Not private for its epsilon*: for comparison only.
@@ -80,12 +82,6 @@ class PrintedRegressionTree(PrintedRegressor):
     epsilon : float, default=1.0
         Privacy loss that the paper claims for a fit, in nats; above 0. ``privacy_spent_`` has the true one.
         ``math.inf``: no noise.
-    bounds : tuple, sequence of tuples or mapping, default=None
-        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
-        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
-        thresholds evenly in the logarithm. Values outside are clipped.
-    target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     depth : int, default=15
         l_max, the most levels of splits; 0 or more.
     min_split : int, default=20
@@ -97,32 +93,13 @@ class PrintedRegressionTree(PrintedRegressor):
     reading : {"fitted", "literal"}, default="fitted"
         Reading of the paper's text where it is ambiguous (see `growing`): the one that reproduces the printed table, or
         the literal one.
-    candidates : int, default=40
-        Thresholds of each numeric feature, 1 to 254.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
-    bounds_from_data : bool, default=False
-        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
-        epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The tree.
-    domain_ : Domain
-        The declared domain.
     privacy_spent_ : PrintedLoss
         The claimed privacy loss, and the true one.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -144,7 +121,6 @@ class PrintedRegressionTree(PrintedRegressor):
     (1.0, 2.14)
     """
 
-    epsilon: float = 1.0
     bounds: Any = None
     target_bounds: Any = None
     depth: int = 15
@@ -153,10 +129,6 @@ class PrintedRegressionTree(PrintedRegressor):
     leaf: Leaf = "mean"
     reading: Reading = "fitted"
     candidates: int = 40
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
@@ -165,6 +137,7 @@ class PrintedRegressionTree(PrintedRegressor):
         return self._trees_on(training, np.zeros(len(training.y), np.int64), 1, noise)
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrintedRegressionForest(PrintedRegressor):
     """Printed trees on disjoint parts of the rows. *Not private for its epsilon*: for comparison only.
@@ -176,12 +149,6 @@ class PrintedRegressionForest(PrintedRegressor):
     epsilon : float, default=1.0
         Privacy loss that the paper claims for a fit, in nats; above 0. ``privacy_spent_`` has the true one.
         ``math.inf``: no noise.
-    bounds : tuple, sequence of tuples or mapping, default=None
-        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
-        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
-        thresholds evenly in the logarithm. Values outside are clipped.
-    target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     depth : int, default=5
         l_max, the most levels of splits; 0 or more.
     min_split : int, default=20
@@ -193,32 +160,13 @@ class PrintedRegressionForest(PrintedRegressor):
     reading : {"fitted", "literal"}, default="fitted"
         Reading of the paper's text where it is ambiguous (see `growing`): the one that reproduces the printed table, or
         the literal one.
-    candidates : int, default=40
-        Thresholds of each numeric feature, 1 to 254.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
-    bounds_from_data : bool, default=False
-        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
-        epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The trees.
-    domain_ : Domain
-        The declared domain.
     privacy_spent_ : PrintedLoss
         The claimed privacy loss, and the true one.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -241,7 +189,6 @@ class PrintedRegressionForest(PrintedRegressor):
     """
 
     n_trees: int = 25
-    epsilon: float = 1.0
     bounds: Any = None
     target_bounds: Any = None
     depth: int = 5
@@ -250,10 +197,6 @@ class PrintedRegressionForest(PrintedRegressor):
     leaf: Leaf = "mean"
     reading: Reading = "fitted"
     candidates: int = 40
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     ranges: ClassVar[dict[str, Rule]] = {**PrintedRegressor.ranges, "n_trees": at_least(1)}
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from fedlearn.data import Dataset, from_arrays
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 
 HERE = __name__
 

@@ -30,7 +30,7 @@ from fedlearn.core.cohort import Instruction
 from fedlearn.core.errors import RunFailed
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.state import State
-from fedlearn.data.base import TableSchema
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.node_calls import FIRST_NODE_ID, context_of, handled
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client.learners import LEARNERS
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.memory import NodeMemory
 from fedlearn.auditing.pairs import Draw, Pair, Record, booked_by_lines, drawn_records, public_of
 from fedlearn.auditing.trees.classes_replays import PAID
@@ -30,10 +30,10 @@ from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, model_spec
-from fedlearn.models.base import Planned
+from fedlearn.models.model import Planned
 from fedlearn.privacy import largest_loss
 
 BOUNDS = {"a": (0.0, 1.0)}

@@ -2,7 +2,7 @@
 
 | file | what |
 |---|---|
-| `chosen.py` | a model whose nodes change it as an auditor has chosen |
+| `chosen_model.py` | a model whose nodes change it as an auditor has chosen |
 | `doors.py` | the way of private records from a file to the node, as it is and with mistakes |
 | `planted.py` | mistakes that a node may make with its clipping and its noise |
 | `server_mistakes.py` | mistakes of a server, and the audit of Poisson sampling |

@@ -27,7 +27,7 @@ from fedlearn import flower
 from fedlearn.auditing.runs import RunLoss
 from fedlearn.config import RunConfig, config_from, to_flower
 from fedlearn.config.policy import Policy
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.partitioning import partition_table
 from fedlearn.models.loaded import dataset_of

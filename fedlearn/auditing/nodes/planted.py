@@ -16,7 +16,7 @@ import client.handlers.selection
 import client.owner.participation
 import fedlearn.privacy.local_dp as own
 from client.features import local_noise
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.request import Request
 from fedlearn.auditing.bent import BENDS, Bend, Bent
 from fedlearn.auditing.planting import Planted, swapped

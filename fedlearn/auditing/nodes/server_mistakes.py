@@ -33,8 +33,8 @@ from server.committing import UnderWay
 from server.features.privacy.node_privacy import NodePrivacy
 from server.features.privacy.round_clip import RoundClip
 from server.run import ServerRun
-from server.selectors.base import Partitions
 from server.selectors.poisson import Poisson
+from server.selectors.selector import Partitions
 from server.strategy_rng import Draws
 from strategies.base import Step
 from strategies.masked_mean import Float64, MaskedSum

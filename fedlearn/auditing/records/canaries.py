@@ -20,12 +20,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from client.learners.base import LocalTask
 from client.learners.dp_sgd import DPSGD
+from client.learners.learner import LocalTask
 from fedlearn.auditing.separation import CanaryResult
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.data.loading import load_dataset
 from fedlearn.models import load_model
 from fedlearn.models.torch.torch_model import TorchModel

@@ -13,11 +13,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.poisson_batches import Draws, SecureDraws, SeededDraws, draws_for
 from fedlearn.auditing.drawn import why_not_coins, why_not_noise
 from fedlearn.auditing.runs import RunLoss
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 
 ROUNDS, NODES, STEPS, RECORDS, RATE = 4, 4, 25, 50, 0.2
 NUMBERS, SCALE = 2001, 2.0**40  # of noise in a fit; steps

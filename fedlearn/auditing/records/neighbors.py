@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from client.learners.base import LocalTask
 from client.learners.dp_sgd import DPSGD
+from client.learners.learner import LocalTask
 from client.learners.poisson_batches import Draws
 from fedlearn.auditing.recording import NotAlike
 from fedlearn.config import config_from
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models import load_model
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.privacy.mechanisms.interception import intercepted_by

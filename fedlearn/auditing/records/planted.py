@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from client.learners.base import LocalFit, LocalTask
 from client.learners.dp_sgd import DPSGD, Rows
+from client.learners.learner import LocalFit, LocalTask
 from client.learners.poisson_batches import Draws
 from fedlearn.core.state import State
-from fedlearn.data.base import Examples
-from fedlearn.models.per_example.base import ClippedSum
+from fedlearn.data.data_spec import Examples
+from fedlearn.models.per_example.clipped_sum import ClippedSum
 from fedlearn.privacy import gaussian
 from fedlearn.privacy.accounts import GaussianRounds
 

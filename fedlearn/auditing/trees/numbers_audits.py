@@ -24,9 +24,9 @@ from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.numbers.growing import Grown, grow, noisy_sums
 from fedlearn.private_trees.numbers.histograms import Rows, arrange, pairs_of
 from fedlearn.private_trees.numbers.leaves import hat_counts, plain_means
-from fedlearn.private_trees.numbers.plan import TreePlan, plan_for
 from fedlearn.private_trees.numbers.relay import relay_plan
 from fedlearn.private_trees.numbers.splitting import Cells, choose
+from fedlearn.private_trees.numbers.tree_plan import TreePlan, plan_for
 from fedlearn.private_trees.numbers.voted import grow_voted
 
 GRID = Grid.of(Domain.declare(num_features=1, bounds=(0, 1)), candidates=2)

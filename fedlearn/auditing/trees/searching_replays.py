@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedlearn.auditing.pairs import Draw, Pair, drawn_records, public_of
 from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.numbers.regression import DPRegressionTree
-from fedlearn.private_trees.searching import PrivateSearch
+from fedlearn.private_trees.private_search import PrivateSearch
 
 ONE_RUN = 1 + 1e-9  # on average
 TREES = (

@@ -23,11 +23,11 @@ from fedlearn.auditing.cases import AuditCase, Release
 from fedlearn.privacy import geometric
 from fedlearn.privacy.noise import Noise
 from fedlearn.private_trees.sums.bayes import counts_of, released_counts
+from fedlearn.private_trees.sums.boost_plan import BoostPlan
 from fedlearn.private_trees.sums.boosting import choose
 from fedlearn.private_trees.sums.counting import cell_sums
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic, Loss, pairs_of
 from fedlearn.private_trees.sums.partitions import Partitions
-from fedlearn.private_trees.sums.plan import BoostPlan
 from fedlearn.private_trees.sums.views import Views
 
 VIEWS = Views.declare(2, bounds=None, categories=[2, 2])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError, quoted
-from fedlearn.data.base import Facts
+from fedlearn.data.data_spec import Facts
 from fedlearn.data.drawing import leaves_unfit_out
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.sources.images import decoded

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
 from fedlearn.core.seeding import rng_for
-from fedlearn.data.base import DataSpec, Examples
-from fedlearn.data.base import joined as examples_joined
+from fedlearn.data.data_spec import DataSpec, Examples
+from fedlearn.data.data_spec import joined as examples_joined
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import draws_by_itself, share_held_out
+from fedlearn.data.kept_arrays import kept
 from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order
 from fedlearn.data.sources.declared import SPLIT_SEED, TEST_SHARE
-from fedlearn.data.stored import kept
 
 KINDS = {"U": "texts", "b": "truth values", "f": "floats", "i": "integers", "u": "integers"}
 

@@ -12,8 +12,9 @@ from fedlearn.core.errors import DataNotFound, UsageError, said
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
+from fedlearn.data.kept_arrays import dataset_at, with_facts
 from fedlearn.data.reading import ending_of, one_line_errors
-from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.as_arrays import by_text, columns_of, named_columns
 from fedlearn.data.sources.column_values import Columns, columns_of_frame
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
@@ -37,7 +38,6 @@ from fedlearn.data.sources.table_files import (
     read_table,
     with_words,
 )
-from fedlearn.data.stored import dataset_at, with_facts
 
 Range = tuple[float, float]
 KINDS = "kinds of its columns"  # one cell that is no number makes a column of texts

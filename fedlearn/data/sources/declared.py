@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
 from fedlearn.core.seeding import rng_for
-from fedlearn.data.base import Examples, Facts
+from fedlearn.data.data_spec import Examples, Facts
 from fedlearn.data.drawing import drawn, draws_by_itself, leaves_unfit_out, share_held_out
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.sources.as_arrays import (

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import TableSchema
 from fedlearn.data.column_files import Columns, read_columns
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import share_held_out
 from fedlearn.data.folder import identity

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedlearn.core.errors import quoted
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.sources.as_arrays import columns_of
 
 

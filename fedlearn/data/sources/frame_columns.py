@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedlearn.data import column_files
-from fedlearn.data.base import TableSchema
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.naming import plain_name
 from fedlearn.data.sources.as_arrays import columns_of
 from fedlearn.data.sources.column_values import FRAME, Columns, columns_of_frame

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import TEST_ROWS, Dataset
 from fedlearn.data.drawing import draws_by_itself, leaves_unfit_out
 from fedlearn.data.reading import one_line_errors
-from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.as_arrays import array_of, columns_of
 from fedlearn.data.sources.by_node import common_classes, joined, joined_sets, with_held_out
 from fedlearn.data.sources.column_guessing import (

@@ -20,12 +20,12 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import leaves_unfit_out
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
+from fedlearn.data.kept_arrays import dataset_at, with_facts
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.images import READING, SUFFIXES, Size, decoded, readable
-from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.data.validation import OWN_ROWS
 
 OF_OTHERS = ("__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found")

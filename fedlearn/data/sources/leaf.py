@@ -22,11 +22,11 @@ from fedlearn.core.errors import DataNotFound, UsageError, quoted
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity, one_line
+from fedlearn.data.kept_arrays import dataset_at, with_facts
 from fedlearn.data.reading import one_line_errors, opened
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.fitting import with_counted
 from fedlearn.data.sources.images import SUFFIXES
-from fedlearn.data.stored import dataset_at, with_facts
 
 LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's ALL_LETTERS
 SIDE = 28  # pixels of FEMNIST

@@ -15,7 +15,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import check_download, one_line
 from fedlearn.data.naming import in_one_form, spelled
 from fedlearn.data.reading import UNPACKED, one_line_errors
-from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.as_arrays import by_text, first_masked
 from fedlearn.data.sources.channels import Channels, channels_of
 from fedlearn.data.sources.declared import TEST_SHARE

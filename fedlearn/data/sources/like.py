@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.sources.as_arrays import columns_of, in_order
 from fedlearn.data.sources.declared import TEST_SHARE, Declared

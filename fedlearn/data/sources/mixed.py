@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.filling import padded
 from fedlearn.data.reading import one_line_errors
-from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.declared import TEST_SHARE
 
 

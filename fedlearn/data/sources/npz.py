@@ -11,7 +11,7 @@ import numpy as np
 from fedlearn.core.errors import UsageError
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.reading import check_unpacked, one_line_errors, opened, size_of
-from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.channels import Channels
 from fedlearn.data.sources.declared import TEST_SHARE
 

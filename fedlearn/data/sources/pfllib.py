@@ -23,11 +23,11 @@ from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
+from fedlearn.data.kept_arrays import dataset_at, with_facts
 from fedlearn.data.reading import check_unpacked, one_line_errors, one_line_of, opened
 from fedlearn.data.sources.channels import Channels
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.fitting import with_counted
-from fedlearn.data.stored import dataset_at, with_facts
 
 PACKED = "data.npy"  # the dict of PFLlib, in the archive
 OF_ARRAYS = {

@@ -21,7 +21,7 @@ from fedlearn.data.dataset import WINDOWS, Dataset
 from fedlearn.data.drawing import share_held_out
 from fedlearn.data.naming import plain_name
 from fedlearn.data.reading import one_line_errors
-from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.column_values import Columns, columns_of_frame, labels_of, values_of
 from fedlearn.data.sources.columns import columns_of_file
 from fedlearn.data.sources.declared import TEST_SHARE

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from fedlearn.engine.base import Engine
+from fedlearn.engine.engine_type import Engine
 
 if TYPE_CHECKING:
     from fedlearn.config import RunConfig

@@ -9,8 +9,8 @@ from fedlearn import flower
 from fedlearn.aggregation import BLOCK, blocks_of
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.apps import load_server_app
+from fedlearn.engine.embedded.embedded_grid import EmbeddedGrid
 from fedlearn.engine.embedded.forkserver import start
-from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work

@@ -29,13 +29,13 @@ from fedlearn.core.clock import WallClock
 from fedlearn.core.errors import FedlearnError, RunFailed
 from fedlearn.core.seeding import seed_for
 from fedlearn.engine.apps import IMPORTING, load_app
+from fedlearn.engine.embedded.embedded_grid import EmbeddedGrid
 from fedlearn.engine.embedded.forkserver import start
-from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.processes import ONE_THREAD, default_size
-from fedlearn.flower.apps import FlowerApp
+from fedlearn.flower.flower_apps import FlowerApp
 from fedlearn.plugins.generators import seeded_globals
 
 THREADED = (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedlearn.aggregation.plan import FoldPlan
+from fedlearn.aggregation.fold_plan import FoldPlan
 from fedlearn.core.cohort import Member, NodeReport
 from fedlearn.core.errors import FedlearnError
 from fedlearn.engine.embedded.node_store import Span

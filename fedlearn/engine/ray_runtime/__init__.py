@@ -8,7 +8,7 @@ from pydantic import Field
 from fedlearn.config import RunConfig
 from fedlearn.config.fields import NonNegative
 from fedlearn.core.errors import UsageError
-from fedlearn.engine.base import Engine
+from fedlearn.engine.engine_type import Engine
 
 
 def run(
@@ -28,7 +28,7 @@ def run(
         Cores and GPUs reserved for each client that runs, or a share of one.
     """
     refuse_without_ray()
-    from fedlearn.engine.ray_runtime.engine import run_on_ray
+    from fedlearn.engine.ray_runtime.ray_engine import run_on_ray
 
     run_on_ray(config, address=address, cpus=client_cpus, gpus=client_gpus)
 

@@ -21,7 +21,7 @@ from fedlearn.core.errors import FedlearnError, RunFailed, UsageError, error_of
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.node_calls import ClientCall, handled
 from fedlearn.engine.ray_runtime.cluster import cause_of, versions, why_unequal
-from fedlearn.engine.ray_runtime.grid import RunnerDied
+from fedlearn.engine.ray_runtime.runner_grid import RunnerDied
 from fedlearn.models.loaded import loaded
 from fedlearn.plugins import objects
 

@@ -12,7 +12,7 @@ from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import Fleet, load_devices
-from fedlearn.engine.virtual_time.grid import VirtualTimeGrid
+from fedlearn.engine.virtual_time.timed_grid import VirtualTimeGrid
 from fedlearn.engine.virtual_time.trips import Batches
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of

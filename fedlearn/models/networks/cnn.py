@@ -9,9 +9,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.kernels import PooledConv2d
-from fedlearn.models.base import image_shape
+from fedlearn.models.model import image_shape
 from fedlearn.models.networks.shapes import num_outputs
 
 SMALLEST = 16  # pixels a side: of smaller images nothing is left after the second pooling

@@ -9,9 +9,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.kernels import PooledConv2d
-from fedlearn.models.base import image_shape
+from fedlearn.models.model import image_shape
 from fedlearn.models.networks.shapes import num_outputs
 
 SMALLEST = 4  # pixels a side, which are halved twice
@@ -34,7 +34,7 @@ class CNNLarge(nn.Module):
 
     Examples
     --------
-    >>> from fedlearn.data.base import DataSpec
+    >>> from fedlearn.data.data_spec import DataSpec
     >>> mnist = DataSpec("mnist", (28, 28, 1), "uint8", classes=10)
     >>> sum(p.numel() for p in CNNLarge(mnist).parameters())
     1663370

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.networks.shapes import flat_size, in_shape, num_outputs
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, cast
 from pydantic import Field
 from torch import Tensor, nn
 
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.networks.shapes import in_shape, sequence_shape
 
 AtLeast1 = Annotated[int, Field(ge=1)]

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 from torch import nn
 
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.networks.shapes import flat_size, in_shape, num_outputs
 
 

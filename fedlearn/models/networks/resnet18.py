@@ -10,8 +10,8 @@ from __future__ import annotations
 from torch import nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
-from fedlearn.data.base import DataSpec
-from fedlearn.models.base import image_shape
+from fedlearn.data.data_spec import DataSpec
+from fedlearn.models.model import image_shape
 from fedlearn.models.networks.shapes import num_outputs
 
 GROUPS = 2  # as in Hsieh et al. 2020

@@ -7,8 +7,8 @@ from math import prod
 from torch import nn
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec
-from fedlearn.models.axes import are_labels, target_shape
+from fedlearn.data.data_spec import DataSpec
+from fedlearn.models.output_axes import are_labels, target_shape
 from fedlearn.models.torch.inputs import input_shape
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.networks.shapes import in_shape, sequence_shape
 
 AtLeast1 = Annotated[int, Field(ge=1)]

@@ -12,10 +12,8 @@ from torch.nn import functional
 
 from fedlearn.core.metric import ACCURACY, LOSS
 from fedlearn.core.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
-from fedlearn.data.base import DataSpec
-from fedlearn.models.axes import class_axes, logits_of, named_logits, with_logits, wrong_shape
-from fedlearn.models.base import confusion_of
-from fedlearn.models.objectives.base import Loss, Objective, no_tensor
+from fedlearn.data.data_spec import DataSpec
+from fedlearn.models.model import confusion_of
 from fedlearn.models.objectives.counted import (
     IGNORED,
     counts,
@@ -26,9 +24,11 @@ from fedlearn.models.objectives.counted import (
     options_of,
     weights_of,
 )
-from fedlearn.models.objectives.losses import CROSS_ENTROPIES, LOG_LIKELIHOODS, is_one_of
+from fedlearn.models.objectives.objective import Loss, Objective, no_tensor
+from fedlearn.models.objectives.torch_losses import CROSS_ENTROPIES, LOG_LIKELIHOODS, is_one_of
+from fedlearn.models.output_axes import class_axes, logits_of, named_logits, with_logits, wrong_shape
 from fedlearn.models.predicted import Predicted
-from fedlearn.models.scores.predictions import Predictions, of_classes
+from fedlearn.models.scores.metric_inputs import Predictions, of_classes
 
 
 class Classification(Objective):

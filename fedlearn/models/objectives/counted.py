@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fedlearn.core.errors import SettingError
-from fedlearn.models.objectives.base import Loss, Objective
+from fedlearn.models.objectives.objective import Loss, Objective
 from fedlearn.models.scores.gathered import joined
 
 IGNORED = -100  # the label that torch's losses ignore by default

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedlearn.core.metric import Metric
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 
 
 def scale_of(spec: DataSpec) -> tuple[Any, Any]:

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from fedlearn.models.per_example.base import factors, losses_of
-from fedlearn.models.per_example.layers import Apiece, Layer, layer_of
+from fedlearn.models.per_example.clipped_sum import factors, losses_of
+from fedlearn.models.per_example.layer_gradients import Apiece, Layer, layer_of
 from fedlearn.models.torch.torch_model import TorchModel
 
 
 class ByLayer:
-    """Clipped sums of a module each of whose trained parameters belongs to one layer with a rule (`layers.py`).
+    """Clipped sums of a module whose trained parameters belong to one layer with a rule each (`layer_gradients.py`).
 
     Parameters
     ----------

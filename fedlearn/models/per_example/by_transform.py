@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedlearn.models.per_example.base import factors
+from fedlearn.models.per_example.clipped_sum import factors
 from fedlearn.models.torch.torch_model import TorchModel
 
 SLOW = "There is a performance drop"  # of a function that torch maps one by one: it is right all the same

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from fedlearn.models.per_example.base import ClippedSum
 from fedlearn.models.per_example.by_layer import ByLayer
 from fedlearn.models.per_example.by_transform import ByTransform
+from fedlearn.models.per_example.clipped_sum import ClippedSum
 from fedlearn.models.per_example.examples import made_up
 from fedlearn.models.per_example.one_by_one import OneByOne
 from fedlearn.models.torch.torch_model import TorchModel

@@ -5,8 +5,8 @@ of a user's own (`chosen`). scikit-learn's and torchmetrics' get predictions (`p
 outputs as the module returns them. An objective may score the outputs itself (`Objective.score`).
 """
 
-from fedlearn.models.scores.chosen import Score, scores_of
 from fedlearn.models.scores.gathered import Gathered, check_size, joined, packed, unpacked
-from fedlearn.models.scores.predictions import Predictions
+from fedlearn.models.scores.metric_inputs import Predictions
+from fedlearn.models.scores.named_scores import Score, scores_of
 
 __all__ = ["Gathered", "Predictions", "Score", "check_size", "joined", "packed", "scores_of", "unpacked"]

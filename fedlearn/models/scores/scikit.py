@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import ACCURACY
-from fedlearn.models.scores.predictions import SETTING, Predicting, Predictions, predicted
+from fedlearn.models.scores.metric_inputs import SETTING, Predicting, Predictions, predicted
 from fedlearn.plugins.registry import did_you_mean
 
 SHARES = (

@@ -1,8 +1,8 @@
 """Stacks: copies of one torch module for several nodes, computed together."""
 
-import fedlearn.models.stacks.rules  # noqa: F401 (it fills the table of `Stacked`)
-from fedlearn.models.stacks.network import FunctionalNetwork, StackedNetwork
+import fedlearn.models.stacks.stack_rules  # noqa: F401 (it fills the table of `Stacked`)
 from fedlearn.models.stacks.stacked import CannotStackError, Stacked
+from fedlearn.models.stacks.stacked_network import FunctionalNetwork, StackedNetwork
 from fedlearn.models.stacks.streams import Stream
 
 __all__ = ["CannotStackError", "FunctionalNetwork", "Stacked", "StackedNetwork", "Stream"]

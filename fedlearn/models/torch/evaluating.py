@@ -17,13 +17,13 @@ from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError, UsageError, said
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples
-from fedlearn.models.axes import logits_of
-from fedlearn.models.base import NOTHING, Evaluation
+from fedlearn.data.data_spec import DataSpec, Examples
+from fedlearn.models.model import NOTHING, Evaluation
 from fedlearn.models.objectives import Objective
+from fedlearn.models.output_axes import logits_of
 from fedlearn.models.predicted import Predicted
 from fedlearn.models.scores import Gathered, Score, check_size, packed, scores_of, unpacked
-from fedlearn.models.scores.predictions import SETTING
+from fedlearn.models.scores.metric_inputs import SETTING
 from fedlearn.models.torch.inputs import Inputs
 
 EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)

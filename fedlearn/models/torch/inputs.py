@@ -30,7 +30,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.data.data_spec import DataSpec, TableSchema
 from fedlearn.models.torch.device import CPU
 
 MASK = "attention_mask"

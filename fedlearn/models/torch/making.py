@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import COMPILED
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.torch.device import CPU, seed_torch
 from fedlearn.models.torch.inputs import inputs_of
 from fedlearn.plugins.generators import seeded_globals

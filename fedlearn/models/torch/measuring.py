@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.metric import ACCURACY, LOSS, MAE, MAE_SCALED
-from fedlearn.data.base import Examples
-from fedlearn.models.base import Evaluation, confusion_of
+from fedlearn.data.data_spec import Examples
+from fedlearn.models.model import Evaluation, confusion_of
 
 SMALLEST_SHARE = float(np.finfo(np.float64).eps)  # smallest probability in a logarithm; as in scikit-learn's log_loss
 

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from fedlearn.core.metric import ACCURACY
 from fedlearn.core.state import is_running
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.kernels import PooledConv2d
-from fedlearn.models.axes import class_axes, logits_of, named_logits
-from fedlearn.models.base import Evaluation
+from fedlearn.models.model import Evaluation
 from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, Objective, is_one_of
+from fedlearn.models.output_axes import class_axes, logits_of, named_logits
 from fedlearn.models.torch.buffers import own_buffers
 from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, STEP, hook_of, not_called
 from fedlearn.models.torch.parts import listed

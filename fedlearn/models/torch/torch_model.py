@@ -25,11 +25,11 @@ from fedlearn.config.tables.learning import Precision
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import Array, State, UpdateKind, is_same
-from fedlearn.data.base import DataSpec, Examples
-from fedlearn.models.axes import are_labels
-from fedlearn.models.base import Evaluation
+from fedlearn.data.data_spec import DataSpec, Examples
+from fedlearn.models.model import Evaluation
 from fedlearn.models.objectives import Classification, Objective, objective_for
 from fedlearn.models.objectives.counted import why_no_mean
+from fedlearn.models.output_axes import are_labels
 from fedlearn.models.torch.buffers import EXAMPLES, kinds_of
 from fedlearn.models.torch.device import CPU, device_of, enter
 from fedlearn.models.torch.evaluating import Scoring, evaluate, scores

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.objectives import Objective
 from fedlearn.models.torch.hidden_state import Beside
 from fedlearn.models.torch.parts import Parts

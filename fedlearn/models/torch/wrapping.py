@@ -17,8 +17,8 @@ import torch
 from torch import nn
 
 from fedlearn.core.errors import FedlearnError, SettingError, said
-from fedlearn.data.base import DataSpec
-from fedlearn.models.base import Model
+from fedlearn.data.data_spec import DataSpec
+from fedlearn.models.model import Model
 from fedlearn.models.torch.inputs import inputs_of
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.options import options_for

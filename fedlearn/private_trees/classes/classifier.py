@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,31 +34,51 @@ from fedlearn.private_trees.classes.encoding import Encoding
 from fedlearn.private_trees.classes.rule import NUMBER_SHARE
 from fedlearn.private_trees.classes.shares import Line
 from fedlearn.private_trees.columns import names_of
-from fedlearn.private_trees.declared import DeclaredInput, check_classes, classes_of
-from fedlearn.private_trees.drawing import Drawable, Words
+from fedlearn.private_trees.declared_input import DeclaredInput, check_classes, classes_of
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.private_trees.predicting import leaf_of_rows, predict
+from fedlearn.private_trees.tree_drawing import Drawable, Words
 from fedlearn.private_trees.weights import MAX_WEIGHT, UNIT, Whole, check_declared, refuse_weights, shares_of
 
 FloatArray = NDArray[np.float64]
 
 
 class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: ignore[misc]
-    """A classifier over categorical features, private for each record: add or remove one record, pure epsilon."""
+    """A classifier over categorical features, private for each record: add or remove one record, pure epsilon.
+
+    Parameters
+    ----------
+    categories : mapping or sequence, default=None
+        Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
+        one entry for each feature. Never learned from the data.
+    bins : mapping, default=None
+        Ascending bin edges of numeric features, by name or position.
+    classes : sequence, default=None
+        The labels that can occur.
+    class_weight : mapping or None, default=None
+        Declared weight of each label, above 0; records of the heaviest label weigh 1. None: all labels weigh the same.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"`` (weight partition): a record without the value is divided over all children of the node, in training
+        and in prediction. ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path
+        needs a missing value.
+    bounds_from_data : bool, default=False
+        Whether to take undeclared categories, bins and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (classes,)
+        The labels, sorted.
+    """
 
     n_declared: float | None = None  # a parameter of the classifiers that follow a rule
     bounds: Any = None  # a parameter of the classifiers that follow a rule
-    epsilon: float
     categories: Any
     bins: Any
     classes: Sequence[object] | None
     class_weight: Mapping[object, float] | None
     missing: str
-    noise: str
-    random_state: Any
-    accountant: PrivacyAccountant | None
-    bounds_from_data: bool
     max_weight: float | None = None  # a parameter of the classifiers that take weights
 
     ranges: ClassVar[dict[str, Rule]] = {**COMMON, "max_weight": MAX_WEIGHT}
@@ -245,8 +266,34 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WeightedClassifier(PrivateClassifier):
-    """A private classifier whose records may have weights."""
+    """A private classifier whose records may have weights.
+
+    Parameters
+    ----------
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Declared range of the numeric features without `bins`: ``(low, high)`` for all of them, one pair for each, or a
+        mapping from name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A range has eight
+        even bins; a linear one has five more at its lower end, where heavy tails begin.
+    n_declared : float or None, default=None
+        Number of records, if it is public. None: where the rule needs it, a noisy number is released for 2 % of
+        epsilon.
+
+    Attributes
+    ----------
+    max_depth_ : int
+        Levels of splits, as given or by the rule.
+    """
+
+    categories: Any = None
+    bins: Any = None
+    bounds: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    n_declared: float | None = None
+    max_weight: float | None = None
+    missing: str = "wp"
 
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: Any = None

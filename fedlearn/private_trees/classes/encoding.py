@@ -19,7 +19,7 @@ from fedlearn.cache.compiled import compiled
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.counting import IntArray
 from fedlearn.private_trees.columns import columns_of, is_missing, is_numeric, numbers_of
-from fedlearn.private_trees.declared import Features, by_position, positions
+from fedlearn.private_trees.declared_input import Features, by_position, positions
 from fedlearn.private_trees.domain import Bounds, NotPrivateWarning, bound_of_features, checked_bound
 
 Feature = int | Sequence[object]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from fedlearn.privacy import Noise, PrivacyAccountant
+from fedlearn.privacy import Noise
 from fedlearn.private_trees.classes import growing
 from fedlearn.private_trees.classes.classifier import WeightedClassifier
 from fedlearn.private_trees.classes.counting import CodedRecords, count_leaves
@@ -19,12 +18,14 @@ from fedlearn.private_trees.classes.shares import (
     Line,
     spread_over_trees,
 )
+from fedlearn.private_trees.described import described
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
 SHAPE_OF_LABELS = 10, 3  # trees and depth of random trees with labels, if the parameters are None
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPRandomForestClassifier(WeightedClassifier):
     """Random decision trees: structure drawn without data, so that the whole budget goes to the leaves.
@@ -33,8 +34,6 @@ class DPRandomForestClassifier(WeightedClassifier):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_estimators : int or None, default=None
         Number of trees, 1 or more. None: 3, or 10 for labels.
     sampling : {"disjoint", "same"}, default="disjoint"
@@ -46,38 +45,6 @@ class DPRandomForestClassifier(WeightedClassifier):
     mechanism : {"laplace", "exponential", "permute_and_flip"}, default="laplace"
         ``"laplace"``: smoothed noisy class counts at the leaves; the trees' shares of the classes are averaged. The
         others: one privately chosen label for each leaf; the trees vote.
-    categories : mapping or sequence, default=None
-        Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
-        one entry for each feature. Never learned from the data.
-    bins : mapping, default=None
-        Ascending bin edges of numeric features, by name or position.
-    bounds : tuple, sequence of tuples or mapping, default=None
-        Declared range of the numeric features without `bins`: ``(low, high)`` for all of them, one pair for each, or a
-        mapping from name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A range has eight
-        even bins; a linear one has five more at its lower end, where heavy tails begin.
-    classes : sequence, default=None
-        The labels that can occur.
-    class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest label weigh 1. None: all labels weigh the same.
-    n_declared : float or None, default=None
-        Number of records, if it is public. None: where the rule needs it, a noisy number is released for 2 % of
-        epsilon.
-    max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
-        divided by `max_weight`, while the noise stays the same. None: no weights.
-    missing : {"wp", "drop"}, default="wp"
-        ``"wp"`` (weight partition): a record without the value is divided over all children of the node, in training
-        and in prediction. ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path
-        needs a missing value.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account.
-    bounds_from_data : bool, default=False
-        Whether to take undeclared categories, bins and classes from the data, with a warning: *not private*;
-        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
@@ -85,18 +52,6 @@ class DPRandomForestClassifier(WeightedClassifier):
         The trees; values are shares of the classes. All of it may be published.
     n_estimators_ : int
         Number of trees, as given or by the rule.
-    max_depth_ : int
-        Levels of splits, as given or by the rule.
-    privacy_spent_ : PrivacySpent
-        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
-    classes_ : ndarray of shape (classes,)
-        The labels, sorted.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -117,23 +72,10 @@ class DPRandomForestClassifier(WeightedClassifier):
     array(['stop', 'go'], dtype='<U4')
     """
 
-    epsilon: float = 1.0
     n_estimators: int | None = None
     sampling: str = "disjoint"
     max_depth: int | None = None
     mechanism: str = "laplace"
-    categories: Any = None
-    bins: Any = None
-    bounds: Any = None
-    classes: Sequence[object] | None = None
-    class_weight: Mapping[object, float] | None = None
-    n_declared: float | None = None
-    max_weight: float | None = None
-    missing: str = "wp"
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     ranges: ClassVar[dict[str, Rule]] = {
         **WeightedClassifier.ranges,

@@ -4,7 +4,7 @@ from fedlearn.engine.processes import importing
 
 with importing():
     import fedlearn.private_trees.estimators
-    import fedlearn.private_trees.federated.models.boosting
+    import fedlearn.private_trees.federated.models.boosting_model
     import fedlearn.private_trees.federated.models.forest_classification
-    import fedlearn.private_trees.federated.models.naive_bayes
-    import fedlearn.private_trees.federated.models.relay  # noqa: F401
+    import fedlearn.private_trees.federated.models.naive_bayes_model
+    import fedlearn.private_trees.federated.models.relay_model  # noqa: F401

@@ -23,8 +23,8 @@ from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.nodes import LEAF, NodeTable
 from fedlearn.private_trees.numbers.histograms import UNIT, Rows, node_sums, route
 from fedlearn.private_trees.numbers.leaves import HatCounts, NoisySums, hat_counts, shrunk
-from fedlearn.private_trees.numbers.plan import TreePlan
 from fedlearn.private_trees.numbers.splitting import Cells, choose, choose_at_random
+from fedlearn.private_trees.numbers.tree_plan import TreePlan
 
 FloatArray = NDArray[np.float64]
 

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy import Noise, PrivacyAccountant
-from fedlearn.private_trees.drawing import Words
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.numbers.ordering import SHARE as ORDER_SHARE
 from fedlearn.private_trees.numbers.ordering import Orders, features_to_order, private_orders, ranked
-from fedlearn.private_trees.numbers.plan import LEAF_SHARE, TreePlan, greedy_levels_for, plan_for
 from fedlearn.private_trees.numbers.regressor import PrivateRegressor, released_number
 from fedlearn.private_trees.numbers.splitting import CRITERIA
 from fedlearn.private_trees.numbers.training_set import TrainingSet
+from fedlearn.private_trees.numbers.tree_plan import LEAF_SHARE, TreePlan, greedy_levels_for, plan_for
 from fedlearn.private_trees.numbers.trees import grow_trees, predict_target, target_of_values
 from fedlearn.private_trees.parameters import Rule, none_or, one_of
+from fedlearn.private_trees.tree_drawing import Words
 from fedlearn.private_trees.weights import MAX_WEIGHT
 
 OFFSET = 6.2  # doublings of epsilon * records before the first greedy level; see plan.greedy_levels_for
@@ -34,9 +34,33 @@ RANDOM_LEVELS = 2  # below the greedy ones; smoothing compensates the smaller le
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PlannedRegressor(PrivateRegressor):
-    """Base of the trees that follow a plan: their depth, and the budget of each level. Grows one tree."""
+    """Base of the trees that follow a plan: their depth, and the budget of each level. Grows one tree.
 
-    epsilon: float = 1.0
+    Parameters
+    ----------
+    categories : mapping or sequence of int, default=None
+        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
+        codes 0 .. k - 1; `category_order` says how they are split.
+    criterion : {"vote", "squared", "absolute", "random"}, default="vote"
+        Criterion of the splits. ``"vote"``: targets above and below a private center of the node; the next two: squared
+        or absolute errors. ``"random"``: splits do not look at the data, and the leaves get the whole budget.
+    leaf : {"median", "mean"}, default="median"
+        ``"median"``: leaves hold distributions on 11 knots of the target bounds; a prediction is the median of the
+        trees' pooled distributions. ``"mean"``: leaves hold means.
+    depth : int or None, default=None
+        Levels of splits, 0 to 20. None: a rule of epsilon and the number of records.
+    leaf_share : float, default=0.45
+        Share of epsilon for the leaves, in (0, 1).
+    smoothing : bool, default=True
+        Whether the values of leaves are shrunk towards their parents' values: post-processing, which costs no epsilon.
+
+    Attributes
+    ----------
+    category_order_ : dict of ndarray
+        Categories of each feature that is split by target, in ascending order of their mean targets; thresholds of the
+        table divide their ranks. It may be published.
+    """
+
     bounds: Any = None
     target_bounds: Any = None
     categories: Any = None
@@ -50,10 +74,6 @@ class PlannedRegressor(PrivateRegressor):
     category_order: str | None = None
     max_weight: float | None = None
     missing: str = "wp"
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     own_order: ClassVar[str] = "declared"  # of categories, if `category_order` is None
 

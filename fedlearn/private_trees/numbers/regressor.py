@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
 from fedlearn.privacy import Noise, PrivacyAccountant, geometric
@@ -19,31 +19,60 @@ from fedlearn.private_trees.accounts import NOT_DECLARED, account_for
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.columns import names_of, numbers_of, table_of, without_imaginary
 from fedlearn.private_trees.domain import Domain
-from fedlearn.private_trees.drawing import Drawable
 from fedlearn.private_trees.nodes import NodeTable
-from fedlearn.private_trees.numbers.plan import N_SHARE
 from fedlearn.private_trees.numbers.randomness import sources
 from fedlearn.private_trees.numbers.training_set import TrainingSet, checked_parts
-from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
+from fedlearn.private_trees.numbers.tree_plan import N_SHARE
+from fedlearn.private_trees.parameters import COMMON, PrivateFit, Rule, check_parameters
 from fedlearn.private_trees.predicting import predict
+from fedlearn.private_trees.tree_drawing import Drawable
 from fedlearn.private_trees.weights import UNIT, check_declared, refuse_weights, shares_of
 
 FloatArray = NDArray[np.float64]
 
 
-class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the private regressors: subclasses build ``table_`` in ``_grow``."""
+class PrivateRegressor(Drawable, RegressorMixin, PrivateFit):  # type: ignore[misc]
+    """Base of the private regressors: subclasses build ``table_`` in ``_grow``.
 
-    epsilon: float
+    Parameters
+    ----------
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
+        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
+        thresholds evenly in the logarithm. Values outside are clipped.
+    target_bounds : tuple of two floats, default=None
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
+    categories : mapping or sequence of int, default=None
+        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
+        codes 0 .. k - 1 and are split in that order.
+    n_declared : float or None, default=None
+        Number of records, if it is public. None: a noisy number is released for 2 % of epsilon.
+    candidates : int, default=40
+        Thresholds of each numeric feature, 1 to 254.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"`` (weight partition): a record without the value goes to both children, with half its weight each.
+        ``"drop"``: incomplete records are left out.
+    random_state : int, Generator, SeedSequence, RandomState or None, default=None
+        Seed of seeded noise, and of the draws that need no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
+    bounds_from_data : bool, default=False
+        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
+        epsilon.
+
+    Attributes
+    ----------
+    domain_ : Domain
+        The declared domain.
+    privacy_spent_ : PrivacySpent
+        Spending of the account, line by line.
+    """
+
     bounds: Any
     target_bounds: Any
     categories: Any
     candidates: int
     missing: str
-    noise: str
-    random_state: Any
-    accountant: PrivacyAccountant | None
-    bounds_from_data: bool
     max_weight: float | None = None  # a parameter of the regressors that take weights
 
     ranges: ClassVar[dict[str, Rule]] = COMMON

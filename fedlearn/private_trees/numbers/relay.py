@@ -25,8 +25,8 @@ from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.nodes import NodeTable, union
 from fedlearn.private_trees.numbers.growing import grow
 from fedlearn.private_trees.numbers.leaves import smoothed_means
-from fedlearn.private_trees.numbers.plan import TreePlan, greedy_levels_for, plan_for
 from fedlearn.private_trees.numbers.training_set import TrainingSet
+from fedlearn.private_trees.numbers.tree_plan import TreePlan, greedy_levels_for, plan_for
 from fedlearn.private_trees.predicting import predict
 
 FloatArray = NDArray[np.float64]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy import Noise, PrivacyAccountant
+from fedlearn.private_trees.described import described
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.numbers.randomness import part_sources
 from fedlearn.private_trees.numbers.regressor import PrivateRegressor, released_number
@@ -20,6 +21,7 @@ from fedlearn.private_trees.weights import refuse_weights
 FloatArray = NDArray[np.float64]
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPRelayForest(PrivateRegressor):
     """Relay boosting on one machine: rows are divided over nodes, which add a tree each, one node a round.
@@ -30,33 +32,6 @@ class DPRelayForest(PrivateRegressor):
     ----------
     n_nodes : int, default=25
         Number of nodes, and of rounds; 1 or more.
-    epsilon : float, default=1.0
-        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
-    bounds : tuple, sequence of tuples or mapping, default=None
-        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
-        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
-        thresholds evenly in the logarithm. Values outside are clipped.
-    target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
-    categories : mapping or sequence of int, default=None
-        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
-        codes 0 .. k - 1 and are split in that order.
-    n_declared : float or None, default=None
-        Number of records, if it is public. None: a noisy number is released for 2 % of epsilon.
-    candidates : int, default=40
-        Thresholds of each numeric feature, 1 to 254.
-    missing : {"wp", "drop"}, default="wp"
-        ``"wp"`` (weight partition): a record without the value goes to both children, with half its weight each.
-        ``"drop"``: incomplete records are left out.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
-    bounds_from_data : bool, default=False
-        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
-        epsilon.
 
     Attributes
     ----------
@@ -64,16 +39,6 @@ class DPRelayForest(PrivateRegressor):
         The trees, one of each round; a prediction is the sum over them; all of it may be published.
     plan_ : TreePlan
         Levels of each tree, and the epsilon of each level.
-    domain_ : Domain
-        The declared domain.
-    privacy_spent_ : PrivacySpent
-        Spending of the account, line by line.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -95,17 +60,12 @@ class DPRelayForest(PrivateRegressor):
     """
 
     n_nodes: int = 25
-    epsilon: float = 1.0
     bounds: Any = None
     target_bounds: Any = None
     categories: Any = None
     n_declared: float | None = None
     candidates: int = 40
     missing: str = "wp"
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     ranges: ClassVar[dict[str, Rule]] = {**PrivateRegressor.ranges, "n_nodes": at_least(1)}
 
@@ -170,6 +130,7 @@ class DPRelayForest(PrivateRegressor):
         return ensemble
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPRelayTree(PrivateRegressor):
     """The tree of one node in a relay, grown in its round; `DPRelayForest` does all rounds in one place.
@@ -181,33 +142,6 @@ class DPRelayTree(PrivateRegressor):
     ----------
     ensemble : NodeTable or None, default=None
         Received sum of trees; None in round 1.
-    epsilon : float, default=1.0
-        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
-    bounds : tuple, sequence of tuples or mapping, default=None
-        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
-        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
-        thresholds evenly in the logarithm. Values outside are clipped.
-    target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
-    categories : mapping or sequence of int, default=None
-        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
-        codes 0 .. k - 1 and are split in that order.
-    n_declared : float or None, default=None
-        Number of records, if it is public. None: a noisy number is released for 2 % of epsilon.
-    candidates : int, default=40
-        Thresholds of each numeric feature, 1 to 254.
-    missing : {"wp", "drop"}, default="wp"
-        ``"wp"`` (weight partition): a record without the value goes to both children, with half its weight each.
-        ``"drop"``: incomplete records are left out.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
-    bounds_from_data : bool, default=False
-        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
-        epsilon.
 
     Attributes
     ----------
@@ -215,16 +149,6 @@ class DPRelayTree(PrivateRegressor):
         The tree; all of it may be published.
     plan_ : TreePlan
         Levels of the tree, and the epsilon of each.
-    domain_ : Domain
-        The declared domain.
-    privacy_spent_ : PrivacySpent
-        Spending of the account, line by line.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -245,17 +169,12 @@ class DPRelayTree(PrivateRegressor):
     """
 
     ensemble: NodeTable | None = None
-    epsilon: float = 1.0
     bounds: Any = None
     target_bounds: Any = None
     categories: Any = None
     n_declared: float | None = None
     candidates: int = 40
     missing: str = "wp"
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator

@@ -10,8 +10,8 @@ from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.numbers.growing import Grown, grow
 from fedlearn.private_trees.numbers.leaves import median_of_shares, plain_means, smoothed_means, smoothed_shares
-from fedlearn.private_trees.numbers.plan import TreePlan
 from fedlearn.private_trees.numbers.training_set import TrainingSet
+from fedlearn.private_trees.numbers.tree_plan import TreePlan
 from fedlearn.private_trees.predicting import predict
 
 

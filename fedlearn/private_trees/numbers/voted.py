@@ -16,14 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.binning import Grid
+from fedlearn.private_trees.described import described
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.numbers.growing import Grown, noisy_sums
 from fedlearn.private_trees.numbers.histograms import Rows, route
 from fedlearn.private_trees.numbers.leaves import NoisySums, shrunk, smoothed_means
-from fedlearn.private_trees.numbers.plan import TreePlan, greedy_levels_for, plan_for
 from fedlearn.private_trees.numbers.regressor import PrivateRegressor, released_number
 from fedlearn.private_trees.numbers.splitting import Cells, choose, choose_at_random
 from fedlearn.private_trees.numbers.training_set import TrainingSet
+from fedlearn.private_trees.numbers.tree_plan import TreePlan, greedy_levels_for, plan_for
 from fedlearn.private_trees.parameters import Rule, at_least
 from fedlearn.private_trees.weights import refuse_weights
 
@@ -108,6 +109,7 @@ def _by_slot(votes: NDArray[Any], groups: int, nodes: int) -> NDArray[Any]:
     return by_group.transpose(0, 2, 1).reshape(-1, nodes)
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPVotedForest(PrivateRegressor):
     """One tree for each group of nodes, grown by their votes; a prediction is the mean over the trees.
@@ -120,33 +122,6 @@ class DPVotedForest(PrivateRegressor):
         Number of nodes, 1 or more.
     n_groups : int, default=5
         Number of trees, 1 or more; divides `n_nodes`.
-    epsilon : float, default=1.0
-        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
-    bounds : tuple, sequence of tuples or mapping, default=None
-        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
-        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
-        thresholds evenly in the logarithm. Values outside are clipped.
-    target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
-    categories : mapping or sequence of int, default=None
-        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
-        codes 0 .. k - 1 and are split in that order.
-    n_declared : float or None, default=None
-        Number of records, if it is public. None: a noisy number is released for 2 % of epsilon.
-    candidates : int, default=40
-        Thresholds of each numeric feature, 1 to 254.
-    missing : {"wp", "drop"}, default="wp"
-        ``"wp"`` (weight partition): a record without the value goes to both children, with half its weight each.
-        ``"drop"``: incomplete records are left out.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
-    bounds_from_data : bool, default=False
-        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
-        epsilon.
 
     Attributes
     ----------
@@ -154,16 +129,6 @@ class DPVotedForest(PrivateRegressor):
         The trees; all of it may be published.
     plan_ : TreePlan
         Levels of each tree, and the epsilon of each level.
-    domain_ : Domain
-        The declared domain.
-    privacy_spent_ : PrivacySpent
-        Spending of the account, line by line.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -186,17 +151,12 @@ class DPVotedForest(PrivateRegressor):
 
     n_nodes: int = 25
     n_groups: int = 5
-    epsilon: float = 1.0
     bounds: Any = None
     target_bounds: Any = None
     categories: Any = None
     n_declared: float | None = None
     candidates: int = 40
     missing: str = "wp"
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     ranges: ClassVar[dict[str, Rule]] = {**PrivateRegressor.ranges, "n_nodes": at_least(1), "n_groups": at_least(1)}
 

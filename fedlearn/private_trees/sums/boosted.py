@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,23 +11,40 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.columns import numbers_of
+from fedlearn.private_trees.described import described
 from fedlearn.private_trees.domain import finite_range
 from fedlearn.private_trees.parameters import Rule, at_least, none_or
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.boosting import boost
-from fedlearn.private_trees.sums.classifier import PrivateSumsClassifier
-from fedlearn.private_trees.sums.fitting import PrivateSums
 from fedlearn.private_trees.sums.losses import LogCosh, Logistic, Loss
 from fedlearn.private_trees.sums.partitions import Partitions
+from fedlearn.private_trees.sums.private_sums import PrivateSums
+from fedlearn.private_trees.sums.sums_classifier import PrivateSumsClassifier
 from fedlearn.private_trees.sums.views import Codes, Views
 from fedlearn.private_trees.weights import Whole
 
 WIDTH = 0.1  # of the log-cosh loss, as a share of the width of the target bounds
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Boosting(PrivateSums):
-    n_rounds: int | None
-    interactions: bool
+    """Base of the estimators that learn by boosting.
+
+    Parameters
+    ----------
+    n_rounds : int or None, default=None
+        Number of rounds, 1 or more. None: by a rule of epsilon and a noisy number of records, for 2 % of epsilon.
+    interactions : bool, default=True
+        Whether a round may divide the records by two features together.
+
+    Attributes
+    ----------
+    partitions_ : Partitions
+        Partitions that a round may choose from; they follow from the declaration.
+    """
+
+    n_rounds: int | None = None
+    interactions: bool = True
 
     ranges: ClassVar[dict[str, Rule]] = {**PrivateSums.ranges, "n_rounds": none_or(at_least(1))}
 
@@ -62,6 +78,7 @@ class _Boosting(PrivateSums):
         return self._declared(X, one_each=True).of_numbers
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     """Logistic regression on sums of functions of one or two features, learned by private boosting.
@@ -71,50 +88,15 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
-    n_rounds : int or None, default=None
-        Number of rounds, 1 or more. None: by a rule of epsilon and a noisy number of records, for 2 % of epsilon.
-    interactions : bool, default=True
-        Whether a round may divide the records by two features together.
-    bounds : tuple, sequence or mapping, default=None
-        Declared range of the numeric features: ``(low, high)`` for all of them, one pair for each, or a mapping from
-        name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A linear range has an even
-        grid of bins and one that grows from the lower bound, which suits heavy tails. Never learned from the data.
-    categories : mapping or sequence, default=None
-        Categories of each categorical feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or
-        position, or one entry for each feature (None = numeric). Never learned from the data.
     classes : sequence, default=None
         The labels that can occur, two or more.
-    max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
-        divided by `max_weight`, while the noise stays the same. None: no weights.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account.
-    bounds_from_data : bool, default=False
-        Whether to take undeclared bounds, categories and classes from the data, with a warning: *not private*;
-        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     model_ : AdditiveModel
         Start, chosen partitions and their steps. All of it may be published.
-    partitions_ : Partitions
-        Partitions that a round may choose from; they follow from the declaration.
-    privacy_spent_ : PrivacySpent
-        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -136,18 +118,6 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     array(['low', 'high'], dtype='<U4')
     """
 
-    epsilon: float = 1.0
-    n_rounds: int | None = None
-    interactions: bool = True
-    bounds: Any = None
-    categories: Any = None
-    classes: Sequence[object] | None = None
-    max_weight: float | None = None
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
-
     def _learn(
         self,
         X: Any,
@@ -163,6 +133,7 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
         return Logistic(len(self.classes_)).shares(self.model_.score(codes, self.partitions_))
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     """A sum of functions of one or two features, learned by private boosting of the log-cosh of the error.
@@ -172,50 +143,15 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
-    n_rounds : int or None, default=None
-        Number of rounds, 1 or more. None: by a rule of epsilon and a noisy number of records, for 2 % of epsilon.
-    interactions : bool, default=True
-        Whether a round may divide the records by two features together.
-    bounds : tuple, sequence or mapping, default=None
-        Declared range of the numeric features: ``(low, high)`` for all of them, one pair for each, or a mapping from
-        name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A linear range has an even
-        grid of bins and one that grows from the lower bound, which suits heavy tails. Never learned from the data.
-    categories : mapping or sequence, default=None
-        Categories of each categorical feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or
-        position, or one entry for each feature (None = numeric). Never learned from the data.
     target_bounds : tuple, default=None
         (low, high) of the target; targets outside are clipped, predictions lie inside. Never learned from the data.
-    max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
-        divided by `max_weight`, while the noise stays the same. None: no weights.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account.
-    bounds_from_data : bool, default=False
-        Whether to take undeclared bounds, categories and classes from the data, with a warning: *not private*;
-        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     model_ : AdditiveModel
         Start, chosen partitions and their steps, in widths of the target's bounds. All of it may be published.
-    partitions_ : Partitions
-        Partitions that a round may choose from; they follow from the declaration.
     target_bounds_ : tuple
         (low, high) of the target.
-    privacy_spent_ : PrivacySpent
-        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -236,17 +172,7 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     True
     """
 
-    epsilon: float = 1.0
-    n_rounds: int | None = None
-    interactions: bool = True
-    bounds: Any = None
-    categories: Any = None
     target_bounds: Any = None
-    max_weight: float | None = None
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     def predict(self, X: Any) -> FloatArray:
         """Return (rows,) predictions, inside the target bounds.

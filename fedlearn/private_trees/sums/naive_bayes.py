@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedlearn.privacy import Noise, PrivacyAccountant
+from fedlearn.private_trees.described import described
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.bayes import counts_of, released_counts, tables_of
-from fedlearn.private_trees.sums.classifier import PrivateSumsClassifier
+from fedlearn.private_trees.sums.sums_classifier import PrivateSumsClassifier
 from fedlearn.private_trees.sums.views import Codes
 from fedlearn.private_trees.weights import UNIT, Whole
 
 
+@described
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPNaiveBayes(PrivateSumsClassifier):
     """Naive Bayes on noisy counts of classes by the bins of each feature.
@@ -26,44 +27,15 @@ class DPNaiveBayes(PrivateSumsClassifier):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
-    bounds : tuple, sequence or mapping, default=None
-        Declared range of the numeric features: ``(low, high)`` for all of them, one pair for each, or a mapping from
-        name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A linear range has an even
-        grid of bins and one that grows from the lower bound, which suits heavy tails. Never learned from the data.
-    categories : mapping or sequence, default=None
-        Categories of each categorical feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or
-        position, or one entry for each feature (None = numeric). Never learned from the data.
     classes : sequence, default=None
         The labels that can occur.
-    max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
-        divided by `max_weight`, while the noise stays the same. None: no weights.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
-    random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of the draws that need no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account that pays; it is checked before the data is read. None: a new account.
-    bounds_from_data : bool, default=False
-        Whether to take undeclared bounds, categories and classes from the data, with a warning: *not private*;
-        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     tables_ : BayesTables
         Logarithms of the classes' shares, and what each bin adds to them. All of it may be published.
-    privacy_spent_ : PrivacySpent
-        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
-    notice_ : str
-        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
 
     References
     ----------
@@ -82,16 +54,6 @@ class DPNaiveBayes(PrivateSumsClassifier):
     >>> model.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
-
-    epsilon: float = 1.0
-    bounds: Any = None
-    categories: Any = None
-    classes: Sequence[object] | None = None
-    max_weight: float | None = None
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
 
     one_each: ClassVar[bool] = True
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.columns import columns_of, numbers_of
-from fedlearn.private_trees.declared import by_position, positions
+from fedlearn.private_trees.declared_input import by_position, positions
 from fedlearn.private_trees.domain import Bounds, Domain, NotPrivateWarning, finite_range
 
 BINS = 32  # of a numeric view; a power of two

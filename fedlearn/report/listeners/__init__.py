@@ -19,7 +19,7 @@ from fedlearn.plugins import tables
 from fedlearn.plugins.registry import Registry, call_plugin
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import Event, following
-from fedlearn.runs.participation import OF_A_RUN, is_secret, without_participation
+from fedlearn.runs.secret_participation import OF_A_RUN, is_secret, without_participation
 from fedlearn.runs.stop_requests import ask_to_stop
 
 log = logging.getLogger(__name__)

@@ -77,7 +77,10 @@ class Attackers(Feature):
             "attack.attackers", lambda asked: not attackers_of(asked.config),
             "of {config.clients} nodes that is none", "use a larger share",
         ),
-        Rule("attack.name", lambda asked: _why_not_of(asked), lambda asked: _why_not_of(asked)),
+        Rule(
+            "attack.name", lambda asked: _why_not_of(asked), "{the_attack_cannot_change_these_examples}",
+            given={"the_attack_cannot_change_these_examples": lambda asked: _why_not_of(asked)},
+        ),
         Rule(
             "attack.name", lambda asked: _sees_all(asked) and asked.config.is_secure,
             "attackers need the honest reports, which a secure sum hides", "use 'sign-flip', say",

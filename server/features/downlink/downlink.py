@@ -18,7 +18,7 @@ from fedlearn.core.seeding import downlink_seed
 from fedlearn.core.state import Array, State
 from server.feature import Added, Feature, Instructions, Measure, Measures, NewState
 from server.features.downlink.anchors import HEARD, PREFIX, Anchors, Heard, expected
-from server.features.downlink.rules import RULES
+from server.features.downlink.downlink_rules import RULES
 from server.run import ServerRun
 from strategies.base import RoundStrategy
 

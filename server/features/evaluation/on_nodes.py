@@ -72,7 +72,7 @@ class MeasuresOnNodes(Feature):
         deadline, or nothing sound, are left out.
         """
         found = measure(new)
-        headline = self.run.model_metrics.headline
+        headline = self.run.traits.metrics.headline
         if headline is None or new.once:
             return found
         nodes = self._measured(new) if self.config.is_evaluated(new.at.round_number) else ()
@@ -82,7 +82,7 @@ class MeasuresOnNodes(Feature):
     def _measured(self, new: NewState) -> Sequence[OfNode]:
         run, kinds = self.run, self.config.evaluation.kinds
         nodes, deadline = self._drawn(new.at.round_number), run.rounds.reporting_deadline
-        names = self.metrics(run.model_metrics).nodes
+        names = self.metrics(run.traits.metrics).nodes
         record, number = wire.pack_arrays(new.state), new.at.round_number
         messages = [
             wire.evaluation(node, record, round_number=number, ttl=deadline, beside=bool(kinds)) for node in nodes
@@ -93,8 +93,8 @@ class MeasuresOnNodes(Feature):
         of_some = [name for name in names if name.endswith(tuple(f"_{kind}" for kind in kinds))]
         for place, reply in sound_answers(run, replies, partitions, number, of_some=of_some).items():
             examples, means = measured_by(reply)
-            derived = run.model_metrics.completed_on_nodes(means, kinds)
-            measured = finite({**run.model_metrics.completed(means), **derived}, names)
+            derived = run.traits.metrics.completed_on_nodes(means, kinds)
+            measured = finite({**run.traits.metrics.completed(means), **derived}, names)
             measures.append(OfNode(partitions[nodes[place]], examples, measured))
         return measures
 
@@ -109,7 +109,7 @@ class MeasuresOnNodes(Feature):
 
     def _spread(self, nodes: Sequence[OfNode]) -> Measured:
         """Return how the headline is spread over the nodes, of their models and beside them."""
-        metric, kinds = self.run.model_metrics.headline, self.config.evaluation.kinds
+        metric, kinds = self.run.traits.metrics.headline, self.config.evaluation.kinds
         assert metric is not None
         found = Spread(metric).of(_values(nodes, metric.name))
         for kind in kinds:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.aggregation.plan import STATE
+from fedlearn.aggregation.fold_plan import STATE
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import EPSILON, Measured, Metric

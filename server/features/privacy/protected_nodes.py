@@ -14,12 +14,12 @@ from fedlearn.aggregation import STATE
 from fedlearn.config import RunConfig
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import Array, State
+from fedlearn.runs.spending import noise_of_nodes
 from server.feature import Added, Feature, Instructions, Measure, Measures, NewState
 from server.features.privacy.node_privacy import OURS, NodePrivacy, check_arrays, columns_of
+from server.features.privacy.privacy_rules import RULES
 from server.features.privacy.round_clip import ASKED
-from server.features.privacy.rules import RULES
 from server.run import ServerRun
-from server.spending import noise_of_nodes
 from strategies.base import RoundStrategy, Turn
 from strategies.masked_mean import MaskedSum
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedlearn.aggregation.plan import ParcelPlan
+from fedlearn.aggregation.fold_plan import ParcelPlan
 from fedlearn.config import RunConfig
 from fedlearn.core.state import Array, ArraySpec
 from fedlearn.privacy.adaptive_clip import WITHIN, AdaptiveClip

@@ -45,7 +45,7 @@ from fedlearn.secure.server import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total, fixed_point_of
 from fedlearn.secure.whole import WholeNumbers
 from server.attempt import NotCommitted, Reporting, Selection
-from server.features.secure_sums.groups import groups_in, level_of, too_few_groups
+from server.features.secure_sums.groups_of_cohort import groups_in, level_of, too_few_groups
 from server.features.secure_sums.pending_unmasking import AskedSum, asked_sum, store_asked
 from server.features.secure_sums.sums import SumOfNodes, Whole, added_up, counts_of, masked_plan, with_absent
 from server.phases.configuration import configure
@@ -84,8 +84,8 @@ class _Attempt:
         self._question = Question(run.config.out, *at)
         self._cohort = {member.partition_id: member for member in selection.cohort}
         self._keys, self._anchors = selection.keys, selection.anchors
-        self._metrics = [metric.name for metric in run.model_metrics.reported if metric.combine is Combine.MEAN]
-        has_whole = run.kind is UpdateKind.SUMS or run.config.nodes_add_noise
+        self._metrics = [metric.name for metric in run.traits.metrics.reported if metric.combine is Combine.MEAN]
+        has_whole = run.traits.update_kind is UpdateKind.SUMS or run.config.nodes_add_noise
         self._whole = whole_numbers_of(run.config, layout_of(run.state)) if has_whole else None
         self._bits = (self._whole or fixed_point_of(run.config)).modulus_bits
         self._is_masked = run.config.secure.sums == "masked"

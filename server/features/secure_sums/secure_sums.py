@@ -17,9 +17,9 @@ from server.attempt import Collected, NotCommitted
 from server.collecting import collected_by
 from server.feature import Attempt, Feature
 from server.features.secure_sums import collect as sums_of_cohorts
-from server.features.secure_sums.groups import coverage_of, level_of
+from server.features.secure_sums.groups_of_cohort import coverage_of, level_of
 from server.features.secure_sums.pending_unmasking import forget_asked
-from server.features.secure_sums.rules import RULES, check_graph
+from server.features.secure_sums.secure_rules import RULES, check_graph
 from server.rules import Asked
 from server.run import ServerRun
 from strategies.base import RoundStrategy

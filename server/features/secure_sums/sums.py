@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.aggregation import STATE, FoldPlan, ParcelPlan
+from fedlearn.aggregation.fold_plan import Accumulator, MaskedPlan
 from fedlearn.aggregation.modular import ModularSum, sum_name
-from fedlearn.aggregation.plan import Accumulator, MaskedPlan
 from fedlearn.core.cohort import At, Fate, Member, NodeReport
 from fedlearn.core.state import ArraySpec, Layout, Positions, UpdateKind, layout_of
 from fedlearn.plugins.registry import load_reference
@@ -23,9 +23,8 @@ from fedlearn.secure.summands import Flat, Summands, Total
 from fedlearn.secure.whole import WholeNumbers
 from server.attempt import Reporting
 from server.features.secure_sums.group_means import group_means
-from server.features.secure_sums.groups import senders_of
+from server.features.secure_sums.groups_of_cohort import senders_of
 from server.phases.reporting import fold_plan
-from server.planning.compatibility import takes_group_means
 from server.run import ServerRun
 from strategies.masked_mean import MaskedSum
 
@@ -139,7 +138,7 @@ def added_up(
     layout = layout_of(run.state)
     totals = [(each.summands, total) for each, total in found]
     changes = [(s, total) for s, total in totals if isinstance(total, Total) and isinstance(s, Summands | NoisyChanges)]
-    if changes and takes_group_means(run.config, run.strategy):
+    if changes and run.config.sums_groups and run.strategy.takes_groups:
         of_groups = [(s, total) for s, total in changes if isinstance(s, Summands)]
         sums: Accumulator = group_means(of_groups, layout, senders=senders_of(run.strategy))
         return sums, _means_of([total for _, total in changes])

@@ -34,10 +34,10 @@ from server.phases.quorum import missing_quorum
 from server.phases.reporting import TOLD, fold_plan, log_end
 from server.run import ServerRun
 from server.schedules import PREFIX, schedule_memory
+from server.schedules.asynchronous.asynchronous_checks import check_asynchronous, check_parcels
 from server.schedules.asynchronous.buffer import Buffer
 from server.schedules.asynchronous.gates import Gates
 from server.schedules.asynchronous.in_flight import Flight, InFlight, Landed
-from server.schedules.asynchronous.refusals import check_asynchronous, check_parcels
 from server.schedules.asynchronous.staleness import Staleness, measured_of
 from server.schedules.attempts import Attempts
 from strategies.base import Step
@@ -110,7 +110,7 @@ class Asynchronous(Attempts):
         """Take in reports until the buffer is full, or no node is left; commit them, or return why not."""
         run = self.server
         begin, virtual_begin = run.wall.now(), run.clock.now()
-        run.late.refuse()
+        run.late.reports.refuse()
         run.notices.clear()
         buffer = Buffer(fold_plan(run, at, cohort=self.buffer_size), self.buffer_size)
         self._begin(at)

@@ -6,7 +6,7 @@ from pathlib import Path
 from faulty import misbehave
 
 from fedlearn.models.spec import ModelSpec
-from fedlearn.private_trees.federated.learners.tree import TreeLearner
+from fedlearn.private_trees.federated.learners.tree_learner import TreeLearner
 from fedlearn.private_trees.federated.models.forest import Kind
 from fedlearn.private_trees.federated.models.forest_regression import ForestRegressor
 

@@ -4,7 +4,7 @@ from faulty import misbehave
 
 from client.learners.sums import SumsLearner
 from fedlearn.models.spec import ModelSpec
-from fedlearn.private_trees.federated.models.boosting import Boosting
+from fedlearn.private_trees.federated.models.boosting_model import Boosting
 from fedlearn.private_trees.federated.models.tables import table_of
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedlearn.data import digits
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 
 TIMES = 8
 

@@ -6,7 +6,7 @@ the bias follows from them. It is careless in what it says beside: a loss, how m
 
 import numpy as np
 
-from client.learners.base import Learner, LocalFit
+from client.learners.learner import Learner, LocalFit
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.seeding import seed_for
 from fedlearn.privacy import geometric, secure_noise, seeded_noise

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedlearn.auditing.nodes.chosen import Odd
+from fedlearn.auditing.nodes.chosen_model import Odd
 
 
 class Counting(Odd):

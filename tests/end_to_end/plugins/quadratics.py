@@ -6,11 +6,11 @@ elsewhere: the steeper a node, the nearer it is to its own point after a few ste
 
 import numpy as np
 
-from client.learners.base import Learner, LocalFit
+from client.learners.learner import Learner, LocalFit
 from fedlearn.core.metric import Metric
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import UpdateKind
-from fedlearn.models.base import Evaluation
+from fedlearn.models.model import Evaluation
 
 STEPS, LR = 10, 0.1
 NODES = 12

@@ -8,7 +8,7 @@ then c_i+ = c_i - c + (x - y) / (K lr).
 import numpy as np
 from quadratics import LR, STEPS, Descent
 
-from client.learners.base import LocalFit
+from client.learners.learner import LocalFit
 from fedlearn.aggregation import ParcelPlan
 from fedlearn.core.cohort import Fate
 from fedlearn.core.state import layout_of

@@ -5,7 +5,7 @@ It imports no torch, so that the processes that only read the row need not wait 
 
 import numpy as np
 
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import ModelSpec
 

@@ -16,7 +16,7 @@ from fedlearn.compression.sign import Sign
 from fedlearn.config.names import flags
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data import Dataset, from_arrays, load_dataset
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 
 
 def small_data(images: np.ndarray) -> Dataset:

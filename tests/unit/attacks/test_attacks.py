@@ -13,7 +13,7 @@ from fedlearn.attacks import Claim, attackers_of, load_attack
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.core.seeding import rng_for
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from tests.oracles import attacks as oracle
 
 FOUR = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [1.0, 2.0]])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord
 
-from client.feature import own_state
 from client.features.evaluation.local_baseline import made_once
 from client.handlers.evaluation import evaluate_on_test_set
 from client.handlers.training import task_of
 from client.isolated_fits import why_not_stacked
-from client.learners.base import LocalFit
+from client.learners.learner import LocalFit
 from client.memory import NodeMemory
+from client.node_feature import own_state
 from client.owner.error_disclosure import Withheld
 from client.request import Request
 from fedlearn import wire

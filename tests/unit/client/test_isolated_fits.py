@@ -13,11 +13,11 @@ from torch import nn
 from torch.nn import functional
 
 from client.isolated_fits import Fits
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models.objectives import objective_for
 from fedlearn.models.torch.torch_model import TorchModel
 

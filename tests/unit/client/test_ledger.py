@@ -137,7 +137,7 @@ BEYOND = {
     "sizes-not-public": {"privacy.public_sizes": True},
     "trust-not-allowed": {"model.name": "dp-naive-bayes", "privacy.trust": "distributed"},
     "model-not-allowed": {"model.name": "mlp"},
-    "code-not-allowed": {"training.learner": "fedlearn.private_trees.federated.learners.tree:TreeLearner"},
+    "code-not-allowed": {"training.learner": "fedlearn.private_trees.federated.learners.tree_learner:TreeLearner"},
 }
 
 

@@ -15,7 +15,7 @@ from fedlearn.core.cohort import Fate, Instruction, Member
 from fedlearn.core.errors import SettingError
 from fedlearn.engine.node_calls import run_node
 from fedlearn.engine.prepare import prepared
-from fedlearn.flower.mods import load_mods
+from fedlearn.flower.named_mods import load_mods
 from fedlearn.models.loaded import initial_state
 from server.gate.gate import ReportGate
 from tests.oracles.cohorts import plan_for

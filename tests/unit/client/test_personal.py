@@ -9,7 +9,7 @@ from flwr.app import Context, RecordDict
 from torch import nn
 
 from client.isolated_fits import PERSONAL, Fits
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from client.memory import NodeMemory
 from client.owner.policy import refused
@@ -19,7 +19,7 @@ from fedlearn.config import config_from, to_flower
 from fedlearn.config.policy import SIMULATED
 from fedlearn.core.errors import SettingError
 from fedlearn.core.refusals import word_for
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models.torch.torch_model import TorchModel
 from server.planning.compatibility import check_parcels
 from strategies.fedavg import FedAvg

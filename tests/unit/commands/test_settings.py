@@ -10,7 +10,7 @@ from fedlearn.cli import main
 from fedlearn.config import RunConfig, config_from, to_flower
 from fedlearn.config.names import setting_names
 from fedlearn.plugins.tables import STRATEGIES
-from fedlearn.sweeps.plan import flat_from
+from fedlearn.sweeps.sweep_plan import flat_from
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from client.app import trial
 from fedlearn.config import config_from, to_flower
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import dealing, from_arrays, load_dataset, partition_table
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.dealing import dealt_to
 from fedlearn.data.partitions import PartitionTable

@@ -12,8 +12,8 @@ from fedlearn.config import config_from
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.core.errors import SettingError
 from fedlearn.data import load_dataset, partition_table
-from fedlearn.data.base import Examples
 from fedlearn.data.by_record import BY_RECORD
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, nothing_held_out
 from fedlearn.data.partitioning import PARTITIONS

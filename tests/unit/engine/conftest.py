@@ -13,13 +13,13 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.embedded import forkserver
-from fedlearn.engine.embedded.grid import EmbeddedGrid
+from fedlearn.engine.embedded.embedded_grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.node_calls import handled
-from fedlearn.engine.ray_runtime.grid import RunnerDied, RunnerGrid
+from fedlearn.engine.ray_runtime.runner_grid import RunnerDied, RunnerGrid
 
 collect_ignore = ["plugins"]
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from fedlearn.core.errors import RunFailed, SettingError, UsageError
-from fedlearn.engine.embedded import grid, worker_process
-from fedlearn.engine.embedded.grid import EmbeddedGrid
+from fedlearn.engine.embedded import embedded_grid, worker_process
+from fedlearn.engine.embedded.embedded_grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import VAIN_DEATHS
 from fedlearn.engine.embedded.sharing import Directory, SharedSlots
 from fedlearn.engine.embedded.tasks import Begin, CallTask
@@ -49,7 +49,7 @@ def test_a_call_over_which_a_worker_dies_is_made_again(pool_of, tmp_path):
 
 @pytest.fixture
 def short_calls(monkeypatch) -> None:
-    monkeypatch.setattr(grid, "CALL_PATIENCE", 0.5)
+    monkeypatch.setattr(embedded_grid, "CALL_PATIENCE", 0.5)
 
 
 def test_a_call_that_hangs_is_made_again_by_another_worker(pool_of, short_calls, tmp_path):
@@ -63,7 +63,7 @@ def test_a_call_that_hangs_on_every_worker_fails_the_run(pool_of, short_calls):
 
 def test_an_evaluation_hangs_where_nothing_has_ended_for_as_long_as_nodes_have_to_report(pool_of, monkeypatch):
     """Another worker has twice as long. The setting that gives it longer is named."""
-    monkeypatch.setattr(grid, "LEAST_PATIENCE", 0.1)
+    monkeypatch.setattr(embedded_grid, "LEAST_PATIENCE", 0.1)
     begin = time.monotonic()
     with pytest.raises(RunFailed, match=r"within 0.6 s, .*; if it needs so long, raise rounds.reporting_deadline$"):
         calls(pool_of(2), "hangs", (), (), seconds=0.3)
@@ -72,7 +72,7 @@ def test_an_evaluation_hangs_where_nothing_has_ended_for_as_long_as_nodes_have_t
 
 def test_many_calls_may_take_longer_together_than_one_may(pool_of, monkeypatch, caplog):
     """Each call that ends shows that the calls do not hang."""
-    monkeypatch.setattr(grid, "LEAST_PATIENCE", 1.0)
+    monkeypatch.setattr(embedded_grid, "LEAST_PATIENCE", 1.0)
     pool = pool_of(1)
     calls(pool, "total", (1,))
     assert calls(pool, "slow", *[()] * 10, seconds=0.0) == ["slow"] * 10

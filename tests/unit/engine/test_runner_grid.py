@@ -9,7 +9,7 @@ import pytest
 from flwr.app import Message, RecordDict
 
 from fedlearn.engine.node_calls import error_reply
-from fedlearn.engine.ray_runtime.grid import RunnerGrid
+from fedlearn.engine.ray_runtime.runner_grid import RunnerGrid
 from tests.waiting import wait_until
 
 

@@ -10,7 +10,7 @@ import pytest
 from fedlearn.api import running
 from fedlearn.core.errors import UsageError
 from fedlearn.engine import session as sessions
-from fedlearn.engine.base import Engine
+from fedlearn.engine.engine_type import Engine
 from fedlearn.engine.session import engine_of, session
 
 

@@ -13,8 +13,8 @@ from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
 from fedlearn.devices import Fleet
 from fedlearn.engine.virtual_nodes import PromptNodes
-from fedlearn.engine.virtual_time.grid import VirtualTimeGrid
 from fedlearn.engine.virtual_time.setup import with_devices
+from fedlearn.engine.virtual_time.timed_grid import VirtualTimeGrid
 from fedlearn.engine.virtual_time.trips import Batches
 
 NODES = 6

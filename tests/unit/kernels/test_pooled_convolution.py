@@ -22,7 +22,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.kernels import PooledConv2d, calling, pooled_conv2d, pooled_convolution

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from fedlearn.core.errors import SettingError
 from fedlearn.data import from_arrays
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models import load_model
 from fedlearn.models.objectives import Classification, objective_for
 from fedlearn.models.torch.torch_model import TorchModel

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from fedlearn.core.errors import SettingError
 from fedlearn.data import from_arrays
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.objectives import objective_for
 from fedlearn.models.torch.torch_model import TorchModel
 

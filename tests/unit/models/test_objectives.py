@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models import load_model
 from fedlearn.models.objectives import Classification, NextToken, Objective, Regression, objective_for
 from tests.oracles import forests, images, texts

@@ -18,9 +18,9 @@ from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import LOSS, TRAIN_LOSS, Metric
 from fedlearn.core.metrics import Metrics
 from fedlearn.data import from_arrays
-from fedlearn.data.base import DataSpec
-from fedlearn.models.base import Evaluation
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.loaded import evaluate_part, loaded, scores_of_test_set, trial
+from fedlearn.models.model import Evaluation
 from fedlearn.models.objectives import Classification, Labels, Objective, Regression
 from fedlearn.models.scores import scores_of
 from fedlearn.models.scores.scikit import bounds_of

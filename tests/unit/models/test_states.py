@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models.torch.torch_model import TorchModel
 
 SPEC = DataSpec("rows", (3,), "float32", classes=3)

@@ -15,7 +15,7 @@ from client.learners.augmentation import augmentation_for
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data import from_mixed
-from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.data.data_spec import DataSpec, TableSchema
 from fedlearn.data.filling import cut, padded
 from fedlearn.models import load_model
 from fedlearn.models.loaded import spec_of

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.data.data_spec import DataSpec, TableSchema
 from fedlearn.predicting import Preparation
 from fedlearn.predicting.lost import Lost
 

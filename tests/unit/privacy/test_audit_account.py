@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from fedlearn.auditing.account import epsilon_at_least
+from fedlearn.auditing.auditor_account import epsilon_at_least
 from fedlearn.privacy.accounts import GaussianRounds, epsilon_of
 from tests.oracles import sampled_rounds
 

@@ -15,7 +15,7 @@ from fedlearn.private_trees import (
     DPVotedForest,
     NodeTable,
 )
-from fedlearn.private_trees.drawing import Words, export_text, plot
+from fedlearn.private_trees.tree_drawing import Words, export_text, plot
 from tests.unit.private_trees.classes.private_classifiers import MAKERS, examples, made
 
 # age <= 30 ? 1 : (job = 0 ? 2 : job = 1 ? 3)

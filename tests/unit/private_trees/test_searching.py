@@ -13,7 +13,7 @@ from fedlearn.auditing.replay import replay
 from fedlearn.auditing.trees.searching_replays import of_one_run
 from fedlearn.core.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant
-from fedlearn.private_trees import DPClassificationTree, DPRegressionTree, PrivateSearch, searching
+from fedlearn.private_trees import DPClassificationTree, DPRegressionTree, PrivateSearch, private_search
 
 TREE = DPRegressionTree(bounds=(0, 1), target_bounds=(0, 1))
 CLASSES = DPClassificationTree(categories=[2, 2], classes=["no", "yes"])
@@ -140,10 +140,10 @@ def test_no_run_loses_more_than_its_share_of_the_budget():
 
 
 def test_a_score_on_the_records_that_were_trained_on_is_found(monkeypatch):
-    monkeypatch.setattr(searching, "_rows", lambda table, kept: np.asarray(table))
+    monkeypatch.setattr(private_search, "_rows", lambda table, kept: np.asarray(table))
     assert replay("PrivateSearch", of_one_run, pairs=80, stops=True).is_refuted
 
 
 def test_a_run_that_spends_the_whole_budget_is_found(monkeypatch):
-    monkeypatch.setattr(searching, "cost_of_search", lambda epsilon, eta: epsilon)
+    monkeypatch.setattr(private_search, "cost_of_search", lambda epsilon, eta: epsilon)
     assert replay("PrivateSearch", of_one_run, pairs=80, stops=True).is_refuted

@@ -21,8 +21,8 @@ from fedlearn.report.points import points_of
 from fedlearn.report.run_tables import points_table, rounds_table, runs_table
 from fedlearn.report.terminal import drawing, plain_line
 from fedlearn.runs.log import RunView
-from fedlearn.sweeps.plan import Run
 from fedlearn.sweeps.results import Result
+from fedlearn.sweeps.sweep_plan import Run
 from tests.unit.report.conftest import FIXED, committed
 
 LOCAL = "spent; add or remove one record; unit: record; local noise"

@@ -19,12 +19,15 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.core.clock import ManualClock
 from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.core.seeding import report_seed
+from fedlearn.core.state import UpdateKind
+from fedlearn.data.cifar10 import SPEC
+from fedlearn.models.loaded import Traits
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import EventLog
 from server.exchange.exchange import Exchange
 from server.feature import features_of
-from server.planning.plan import metrics_added, with_columns
+from server.planning.run_plan import metrics_added, with_columns
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of
 from strategies.fedavg import FedAvg
@@ -225,7 +228,11 @@ class Scene:
 
     def _serve(self) -> None:
         exchange = Exchange(self.grid, to_flower(self.config))
-        self.server = ServerRun(exchange, self.strategy, self.store, self.config, events=self.log, unsent=self.unsent)
+        metrics = self.store.metrics
+        traits = Traits(
+            UpdateKind.DENSE, metrics, SPEC, is_private=metrics.privacy_loss is not None, unsent=self.unsent
+        )  # fmt: skip
+        self.server = ServerRun(exchange, self.strategy, self.store, self.config, events=self.log, traits=traits)
 
     def with_settings(self, **settings: Any) -> Scene:
         """Take the run up again, with other settings."""

@@ -17,7 +17,7 @@ from fedlearn.plugins.registry import load_reference
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from server.app import _summarized
-from server.planning.plan import has_private_learner, with_columns
+from server.planning.run_plan import has_private_learner, with_columns
 from server.results.completed import Completed
 from server.results.printing_log import PrintingLog
 

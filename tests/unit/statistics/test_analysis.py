@@ -10,9 +10,9 @@ import pytest
 from fedlearn.config import config_from
 from fedlearn.core.errors import Refused, RunFailed, SettingError, UsageError
 from fedlearn.core.state import layout_of
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models import MODELS, load_model
-from fedlearn.models.base import Analyzing, Finishing
+from fedlearn.models.model import Analyzing, Finishing
 from fedlearn.statistics import fit
 from fedlearn.statistics.analysis import BITS, cap_of
 from tests.oracles.studies import leukemia, leukemia_table, patients, table

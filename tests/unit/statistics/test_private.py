@@ -8,7 +8,7 @@ import pytest
 import fedlearn
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError, UsageError
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models import load_model
 from fedlearn.statistics import fit
 from fedlearn.statistics.private import slopes

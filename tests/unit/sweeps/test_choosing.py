@@ -14,8 +14,8 @@ from fedlearn.config.layers import layers_of_file, merged
 from fedlearn.core.metric import ACCURACY
 from fedlearn.core.metrics import NEURAL_CLASSIFIER
 from fedlearn.sweeps.choosing import write_choice
-from fedlearn.sweeps.plan import Plan
 from fedlearn.sweeps.results import Result
+from fedlearn.sweeps.sweep_plan import Plan
 
 BASE = {"model.name": "linear", "data.dataset": "digits"}
 RATES = {"training.lr": {str(rate): {"training.lr": rate} for rate in (0.1, 0.2, 0.3)}}

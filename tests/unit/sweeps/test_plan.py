@@ -8,7 +8,7 @@ import pytest
 
 from experiments.sweeps.command import CONFIGS, NO_PLANS
 from fedlearn.core.errors import UsageError
-from fedlearn.sweeps.plan import Plan
+from fedlearn.sweeps.sweep_plan import Plan
 
 PLAN = """
 title = "T"

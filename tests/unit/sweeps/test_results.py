@@ -9,8 +9,8 @@ import pytest
 
 from experiments.sweeps import figures
 from fedlearn.report.charts.plots import drawn
-from fedlearn.sweeps.plan import Plan
 from fedlearn.sweeps.results import Result, point_row, points_of, write_tables
+from fedlearn.sweeps.sweep_plan import Plan
 
 PLAN = Plan("T", (1, 2), {"clients": 4}, {"keep": {"1": {}, "0.1": {"compression.codec": "drop"}}})
 SUMMARY = {

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
-from fedlearn.data.base import TableSchema
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.private_trees.columns import columns_of, numbers_of
-from fedlearn.private_trees.drawing import Drawable, Words
 from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.tree_drawing import Drawable, Words
 
 FloatArray = NDArray[np.float64]
 Predict = Callable[[FloatArray], FloatArray]

@@ -20,7 +20,7 @@ import numpy as np
 
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import Array, Layout, State, UpdateKind
-from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.data.data_spec import DataSpec, TableSchema
 from fedlearn.models.tables import table_of
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import load_reference

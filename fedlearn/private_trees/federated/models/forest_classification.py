@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fedlearn.config import RunConfig
 from fedlearn.core.metrics import PRIVATE_CLASSIFIER
 from fedlearn.core.state import Layout, State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
-from fedlearn.models.base import Evaluation
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.models.model import Evaluation
 from fedlearn.models.torch.measuring import of_classes
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.encoding import Encoding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.data.data_spec import DataSpec, TableSchema
 from fedlearn.models.tables import table_of
 from fedlearn.private_trees.sums.views import Views
 

@@ -14,7 +14,7 @@ from fedlearn.auditing.replay import replay
 from fedlearn.models import MODELS
 from fedlearn.models import sums as sums_models
 from fedlearn.privacy import NeighboringRelation, PrivacySpent, PrivacyUnit, seeded_noise
-from fedlearn.private_trees.federated.learners.tree import TreeLearner
+from fedlearn.private_trees.federated.learners.tree_learner import TreeLearner
 from fedlearn.private_trees.sums.cyclic import CyclicBoosting
 
 

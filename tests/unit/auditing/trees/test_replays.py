@@ -17,7 +17,7 @@ from fedlearn.auditing.trees.sums_replays import REPLAYS as SUMS_REPLAYS
 from fedlearn.private_trees.classes import classification, classifier, growing, permute_and_flip_forest
 from fedlearn.private_trees.numbers import growing as number_growing
 from fedlearn.private_trees.numbers import ordering, regressor, training_set, voted
-from fedlearn.private_trees.sums import bayes, boosting, fitting
+from fedlearn.private_trees.sums import bayes, boosting, private_sums
 
 REPLAYS = NUMBER_REPLAYS | CLASS_REPLAYS | SUMS_REPLAYS
 SLIP = 1.05
@@ -135,8 +135,8 @@ SLIPS = {
     "the order of categories": ("DPRegressionForest", ordering, "geometric", dearer),
     "a declared weight of a tree": ("DPEnsembleTree", regressor, "shares_of", heavier_shares),
     "a declared weight of a forest": ("PermuteAndFlipForest", classifier, "shares_of", heavier_shares),
-    "a declared weight of sums": ("DPBoostingClassifier", fitting, "shares_of", heavier_shares),
-    "a declared weight of counts": ("DPNaiveBayes", fitting, "shares_of", heavier_shares),
+    "a declared weight of sums": ("DPBoostingClassifier", private_sums, "shares_of", heavier_shares),
+    "a declared weight of counts": ("DPNaiveBayes", private_sums, "shares_of", heavier_shares),
     "the weight of a class": ("DPRandomForestClassifier", classifier, "ONE", lambda old: round(SLIP * old)),
 }  # fmt: skip
 

@@ -10,12 +10,12 @@ import torch
 from torch.nn import functional
 
 import client.learners.dp_sgd as dp_sgd
-from client.learners.base import LocalTask
 from client.learners.dp_sgd import DPSGD
+from client.learners.learner import LocalTask
 from client.learners.poisson_batches import SecureDraws, SeededDraws
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models import load_model
 from fedlearn.models.per_example.by_layer import ByLayer
 from fedlearn.models.per_example.by_transform import weighted

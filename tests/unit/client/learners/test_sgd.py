@@ -11,7 +11,7 @@ from torch.nn import functional
 from torchvision.transforms import v2
 
 from client.learners import sgd
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError

@@ -13,12 +13,12 @@ from torch import nn
 from torch.nn import functional
 
 from client.learners import sgd
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from client.learners.stack import networks_for
 from fedlearn.config import config_from
 from fedlearn.core.metric import TRAIN_LOSS, WORK_DONE
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.stacks import FunctionalNetwork, StackedNetwork

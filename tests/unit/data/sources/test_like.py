@@ -8,7 +8,7 @@ import pytest
 
 from fedlearn.core.errors import UsageError
 from fedlearn.data import Examples, from_arrays, from_table, from_torch
-from fedlearn.data.base import TableSchema
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.sources.like import examples_like, held_out_like
 

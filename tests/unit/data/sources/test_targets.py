@@ -10,7 +10,7 @@ from torch.utils.data import TensorDataset
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays, from_hf, from_torch, load_dataset
-from fedlearn.data.base import Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.data.partitioning import partition_table
 
 X = np.arange(80, dtype=np.float32).reshape(20, 4)

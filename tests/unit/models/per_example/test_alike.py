@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedlearn.data.base import DataSpec
 from fedlearn.data.cifar10 import SPEC as IMAGES
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models import load_model
-from fedlearn.models.per_example import ClippedSum, alike, clipped_sum_of, places_alike
+from fedlearn.models.per_example import ClippedSum, alike_places, clipped_sum_of, places_alike
 from fedlearn.models.per_example.one_by_one import OneByOne
 from fedlearn.models.torch.torch_model import TorchModel
 
@@ -49,7 +49,7 @@ def test_one_bit_of_one_example_at_odd_places_is_seen(name: str, spec: DataSpec)
 
 def test_a_large_model_is_not_tried_and_single_passes_need_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
     way = way_of("mlp", ROWS)
-    monkeypatch.setattr(alike, "MOST_NUMBERS", 10)
+    monkeypatch.setattr(alike_places, "MOST_NUMBERS", 10)
     assert not places_alike(way)
     assert places_alike(OneByOne(way.model, 16))
 
@@ -67,7 +67,7 @@ def test_rows_of_odd_length_are_not_alike_where_the_machine_takes_them_in_pairs(
     model = load_model("mlp", ROWS, '{"width": 7}', "")
     assert isinstance(model, TorchModel)
     way = clipped_sum_of(model, 32)
-    inputs, targets = alike.made_up(model, 32)
+    inputs, targets = alike_places.made_up(model, 32)
     everywhere = torch.ones(32, dtype=torch.bool)
     apart = max(
         float((way(inputs.roll(by, 0), targets.roll(by, 0), everywhere, clip=1.0) -

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models import load_model
 from fedlearn.models.per_example import check_apart, clipped_sum_of
 from fedlearn.models.per_example.by_layer import ByLayer

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.core.errors import Refused, SettingError
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models.torch.parts import whole
 from fedlearn.models.torch.torch_model import TorchModel
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
 from fedlearn.data import load_dataset
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models import load_model
 from fedlearn.models.torch import device as devices
 from fedlearn.models.torch.device import CPU, device_of, enter, seed_torch

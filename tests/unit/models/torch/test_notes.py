@@ -13,7 +13,7 @@ from torch.nn import functional
 from fedlearn.core.metric import ACCURACY, LOSS, TRAIN_LOSS, Metric
 from fedlearn.core.metrics import Metrics
 from fedlearn.data import from_arrays
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.models.loaded import trial
 from fedlearn.models.objectives import Classification, objective_for
 from fedlearn.models.torch.notes import clipped_statistics, notes_on, unlike_columns

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models.torch.parts import parts_of
 from fedlearn.models.torch.torch_model import TorchModel
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from client.learners.base import LocalTask
+from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError

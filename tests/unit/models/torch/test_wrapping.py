@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.base import DataSpec
+from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.spec import torch_module
 from fedlearn.models.torch.torch_model import TorchModel
 from tests.oracles.images import Small, dataset

@@ -13,7 +13,7 @@ from fedlearn.privacy.accounts import GaussianRounds, epsilon_of, noise_multipli
 from fedlearn.privacy.accounts.analytic import delta_of, epsilon_of_mu, mu_for
 from fedlearn.privacy.accounts.epsilons import by_loss_distribution
 from fedlearn.privacy.accounts.renyi import ORDERS, epsilon_by_renyi, renyi
-from fedlearn.privacy.accounts.skellam import epsilon_of_skellam, skellam_divergence
+from fedlearn.privacy.accounts.skellam_account import epsilon_of_skellam, skellam_divergence
 from fedlearn.privacy.mechanisms.skellam import share_scale
 
 # epsilon, delta, sampling rate, rounds; noise multiplier by privacy loss distributions, and by Renyi divergences:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fedlearn.privacy.accounts import GaussianRounds, RdpFilter, epsilon_of, noise_multiplier_for
-from fedlearn.privacy.accounts.skellam import skellam_multiplier_for
+from fedlearn.privacy.accounts.skellam_account import skellam_multiplier_for
 
 BUDGET = RdpFilter(8.0, 1e-5)
 

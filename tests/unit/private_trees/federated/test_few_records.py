@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedlearn.config import config_from
-from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from

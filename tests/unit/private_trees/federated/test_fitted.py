@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from fedlearn.core.errors import Refused, UsageError
-from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.data.data_spec import DataSpec, TableSchema
 from fedlearn.private_trees import DPRegressionTree, NodeTable
-from fedlearn.private_trees.drawing import importances
 from fedlearn.private_trees.federated.models.forest import state_of
 from fedlearn.private_trees.federated.models.forest_classification import dp_classifier, dp_random_forest, pf_forest
 from fedlearn.private_trees.federated.models.forest_regression import dp_forest
-from fedlearn.private_trees.federated.models.relay import dp_relay
+from fedlearn.private_trees.federated.models.relay_model import dp_relay
 from fedlearn.private_trees.nodes import union
+from fedlearn.private_trees.tree_drawing import importances
 
 PRICES = TableSchema("price", {"area": (0, 250)}, {"town": ("a", "b", "c")}, target_bounds=(0, 1000))
 RICH = TableSchema("rich", {"age": (0, 80)}, {"job": ("clerk", "farmer")}, classes=("no", "yes"))

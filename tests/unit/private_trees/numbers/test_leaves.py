@@ -19,7 +19,7 @@ from fedlearn.private_trees.numbers.leaves import (
     smoothed_means,
     smoothed_shares,
 )
-from fedlearn.private_trees.numbers.plan import greedy_levels_for, plan_for
+from fedlearn.private_trees.numbers.tree_plan import greedy_levels_for, plan_for
 
 
 def sums_of(means, count, variance=0.0) -> NoisySums:

@@ -13,8 +13,8 @@ from fedlearn.data.cifar10 import SPEC
 from fedlearn.models.loaded import Traits
 from fedlearn.models.presets import settings_from
 from server.feature import features_of
-from server.planning.compatibility import check_fitting, check_parcels, check_trust
-from server.rules import Asked
+from server.planning.compatibility import OF_MODELS, OF_TRUST, check_fitting, check_parcels
+from server.rules import Asked, check_rules
 from strategies import load_strategy
 from strategies.fedavg import FedAvg
 
@@ -26,8 +26,14 @@ RELAY = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, SPEC, sums=True, is_priva
 def check(traits, **flat):
     named = {name.replace("__", "."): value for name, value in flat.items()}
     config = settings_from(named)
-    check_fitting(config, traits, load_strategy(config.strategy))
+    strategy = load_strategy(config.strategy)
+    check_fitting(config, traits, strategy)
+    check_rules(OF_MODELS, Asked(config, traits, strategy, is_virtual=True))
     check_features(traits, named)
+
+
+def check_trust(config, *, is_virtual):
+    check_rules(OF_TRUST, Asked(config, CNN, load_strategy(config.strategy), is_virtual))
 
 
 def check_features(traits, flat, *, is_virtual=True):
