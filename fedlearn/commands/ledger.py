@@ -28,19 +28,17 @@ class Action(StrEnum):
 
 
 def ledger(
-    action: Annotated[Action, typer.Argument(help="List what was spent, or look whether all is what was written.")],
+    action: Annotated[Action, typer.Argument(help="List the spent budget, or check the files for changes.")],
     folder: Annotated[Path, typer.Argument(help="The clients' --ledger.")],
-    delta: Annotated[
-        float, typer.Option(help="Probability at which Gaussian noise is counted; pure epsilon holds without one.")
-    ] = 1e-6,
+    delta: Annotated[float, typer.Option(help="Delta for Gaussian noise; pure epsilon needs none.")] = 1e-6,
 ) -> None:
-    """Show what nodes' own data have paid for, run by run, or check that no line was changed or is gone.
+    """Show the spent privacy budget of clients' own data, run by run, or check that no line was changed or deleted.
 
-    A line of Gaussian noise has its noise multiplier (z), rounds and sampling rate in place of an epsilon. The sum is
-    that of an adaptive filter: it holds whatever servers chose after they had seen earlier answers.
+    A line of Gaussian noise has its noise multiplier (z), rounds and sampling rate instead of an epsilon. The sum is
+    that of an adaptive filter: it holds even if servers choose by earlier answers.
 
-    The sets of nodes of exact sums (NAME.sets) are counted, and checked in the same way. Exit code 1 if a file is not
-    what was written: the first bad line is named. 2 if there is none.
+    The sets of clients of exact sums (NAME.sets) are counted, and checked in the same way. Exit code 1 if a file was
+    changed, with its first bad line; 2 if there is none.
     """
     from fedlearn.runs import node_sets
     from fedlearn.runs.ledgers import LedgerFile, names_in

@@ -45,10 +45,10 @@ def compare(
     a: Annotated[Path, typer.Argument(metavar="A", help="A run folder.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page, with their curves over each other.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the curves of both.")
     ] = None,
 ) -> None:
-    """Print what tells two runs apart: settings, environment, results, where their curves part, their SHA-256."""
+    """Print the differences of two runs: settings, environment, results, first different round, SHA-256."""
     from fedlearn.report.comparing import compared, write_comparison
 
     if html is not None:

@@ -21,7 +21,7 @@ def run(
             "'num-server-rounds=5 lr=0.1', or a TOML file; may be repeated.",
         ),
     ] = None,
-    clients: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Number of nodes.")] = 10,
+    clients: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Number of clients.")] = 10,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1,
     workers: Annotated[
         int, typer.Option(metavar="N", min=0, max=4096, help="Worker processes; 0 starts one for each core.")
@@ -29,8 +29,8 @@ def run(
 ) -> None:  # fmt: skip
     """Run any Flower App, unchanged, on worker processes of this machine instead of Flower's Ray simulation.
 
-    Its own server app, strategy and client app run as they are. There is no run folder, no gate and no --resume: those
-    belong to the rounds of `fedlearn simulate`.
+    Its server app, strategy and client app run unchanged. There is no run folder, no validation and no --resume:
+    those belong to the rounds of `fedlearn simulate`.
     """
     from fedlearn.engine.embedded.flower_app import run_app
     from fedlearn.flower.apps import read_app
