@@ -59,7 +59,7 @@ def _sets(file: LedgerFile) -> None:
     from fedlearn.runs.node_sets import sets_in
 
     sets = _sound(file, lambda: sets_in(file.read()))
-    print(f"{file.path}: sound; exact sums over {len(sets)} sets of nodes")
+    print(f"{file.path}: sound; exact sums over {len(sets)} sets of clients")
 
 
 def _checked(file: LedgerFile, delta: float) -> None:
@@ -87,7 +87,7 @@ def _show(file: LedgerFile, delta: float) -> None:
         so_far.append(each)
         when = datetime.fromtimestamp(each.time, UTC).strftime("%Y-%m-%d %H:%M") if each.time else "-"
         noise = "secure" if each.is_secure else "seeded"
-        relation = each.relation.value.replace("record", each.unit.value)
+        relation = each.relation.value.replace("record", each.unit.word)
         cost = (_cost(each), relation, noise, "yes" if each.question in answered else "no")
         rows.append(
             (when, each.run, each.about, str(each.round_number), *cost, f"{spent_by(so_far, delta=delta).epsilon:.6g}")
@@ -112,4 +112,4 @@ def _sound(file: LedgerFile, look: Callable[[], Found]) -> Found:
     try:
         return look()
     except LedgerDamaged as error:
-        raise RunFailed(f"{file.path}: {error}: put a copy of the folder back; the node refuses until then") from None
+        raise RunFailed(f"{file.path}: {error}: put a copy of the folder back; the client refuses until then") from None

@@ -103,13 +103,13 @@ def _show_bytes(found: Foretold) -> None:
         ("up", size(found.message_up), bits(found.bits_up), size(found.bytes_up)),
         ("both", size(found.message_down + found.message_up), bits(found.bits_down + found.bits_up), size(total)),
     ]
-    title = f"{found.model} on {found.dataset}: {found.parameters} parameters, {found.nodes} nodes in each "
+    title = f"{found.model} on {found.dataset}: {found.parameters} parameters, {found.nodes} clients in each "
     heads = ("way", "a message", "bits a parameter", "the whole run")
     Table.of_texts("plan", f"{title}of {found.rounds} rounds", heads, rows, words=1).show()
     if (on := found.devices) is not None:
         times = [("download", on.download), ("training", on.training), ("upload", on.upload), ("all", on.whole)]
-        parts = [(what, seconds(time)) for what, time in [*times, ("all, of the slowest node", on.slowest)]]
+        parts = [(what, seconds(time)) for what, time in [*times, ("all, of the slowest client", on.slowest)]]
         Table.of_texts(
-            "devices", f"a round of the median node on {on.name}; {on.lost:.0%} of trainings are lost",
+            "devices", f"a round of the median client on {on.name}; {on.lost:.0%} of trainings are lost",
             ("part", "time"), parts, words=1,
         ).show()  # fmt: skip

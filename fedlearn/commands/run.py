@@ -37,8 +37,8 @@ def run(
 
     found = read_app(app, run_config or ())
     _say(
-        f"{found.name}: {found.server} and {found.client} on {clients} nodes, seed {seed}; rounds and strategy are the "
-        "app's own, the engine is fedlearn's"
+        f"{found.name}: {found.server} and {found.client} on {clients} clients, seed {seed}; rounds and strategy are "
+        "the app's own, the engine is fedlearn's"
     )
     try:
         result = run_app(found, clients=clients, seed=seed, workers=workers)
@@ -50,9 +50,9 @@ def run(
     if result.notice:
         _say(f"NOTE: {result.notice}")
     if result.arrays_sha256:
-        _say(f"SHA-256 of all arrays that the nodes sent: {result.arrays_sha256}")
+        _say(f"SHA-256 of all arrays that the clients sent: {result.arrays_sha256}")
     if result.messages and result.failed == result.messages:
-        raise RunFailed(f"no node has answered any message; {' '.join(result.why_failed.split())[:300]}")
+        raise RunFailed(f"no client has answered any message; {' '.join(result.why_failed.split())[:300]}")
 
 
 def _say(line: str) -> None:

@@ -213,7 +213,8 @@ def result_rows(summary: dict[str, Any], folder: Path) -> Iterator[tuple[str, st
         if (value := summary.get(metric.name)) is None or (metrics.tested and metric in metrics.evaluated):
             continue
         if metric.is_privacy_loss:
-            counted, unit = "; ".join(_counted_in(summary)), summary.get("unit", "record")
+            counted, unit = "; ".join(_counted_in(summary)), str(summary.get("unit", "record"))
+            unit = unit.replace("node", "client")
             yield "privacy spent", f"{metric.title} {value:g} per {unit} ({counted})"
         elif (best := summary.get(f"best_{metric.name}")) is not None:
             once = metric in metrics.tested

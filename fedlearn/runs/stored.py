@@ -158,7 +158,7 @@ def read_state(folder: Path, stored: Stored, round_number: int) -> State:
     """
     name = state_name(round_number)
     if not stored.holds_state(round_number):
-        raise CheckpointError(f"{folder / CHECKPOINT} does not name {name}, on which nodes still work")
+        raise CheckpointError(f"{folder / CHECKPOINT} does not name {name}, on which clients still work")
     state = unpack_part(folder, name, _read_named(folder, stored.manifest, name))
     return {name: state[name].reshape(array.shape) for name, array in stored.state.items()}  # of () there is (1,)
 
