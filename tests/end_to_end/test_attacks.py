@@ -202,7 +202,7 @@ def test_liars_of_an_asynchronous_run_lie_alone(execute):
         ({"rounds.schedule": "buffered", "compression.send": "update"}, "counts them as they come: use 'synchronous'"),
         ({"rounds.schedule": "immediate", "compression.send": "update"}, "counts them as they come"),
         ({"secure.sums": "masked", "compression.send": "update"}, "which a secure sum hides"),
-        ({"attack.attackers": 0.1}, "of 8 nodes that is none"),
+        ({"attack.attackers": 0.1}, "of 8 clients that is none"),
         ({"strategy.name": "scaffold", "model.name": "cnn"}, "beside the state"),
         ({"model.name": "dp-forest", "data.dataset": "diabetes"}, "attacks change the entries of a network's state"),
         ({"attack.name": "backdoor", "attack.options.target": 10}, "the classes are 0 to 9"),

@@ -47,7 +47,7 @@ def test_a_round_without_any_node_is_committed_and_paid(execute):
     assert any(row["cohort"] == "0" for row in rows), rows
     spent = [float(row["epsilon"]) for row in rows]
     assert spent == sorted(spent) and spent[-1] == pytest.approx(4.0, rel=1e-3) and spent[-1] <= 4.0
-    assert "Poisson sampling of nodes, rate 0.16" in run.summary["protects"]
+    assert "Poisson sampling of clients, rate 0.16" in run.summary["protects"]
 
 
 @pytest.mark.long
@@ -117,7 +117,7 @@ def test_secure_noise_is_never_the_same(execute):
         ({"strategy.weighting": "examples"}, "use 'uniform'"),
         ({"strategy.name": "median"}, "reads each report"),
         ({"strategy.steps": '{"clip": {"norm": 1.0}}'}, "may lengthen"),
-        ({"rounds.selector": "power-of-choice"}, "go by what nodes report"),
+        ({"rounds.selector": "power-of-choice"}, "go by what clients report"),
         ({"rounds.store_every": 2}, "released twice"),
         ({"evaluation.where": "nodes"}, "has no noise"),
         ({"evaluation.nodes": 2}, "has no noise"),
@@ -140,8 +140,8 @@ def test_what_no_account_covers_is_refused_before_round_1(execute, settings, why
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"rounds.over_selection": 1.5, "devices.name": "phones"}, "every node must be ready|use 1"),
-        ({"devices.name": "phones"}, "every node must be ready"),
+        ({"rounds.over_selection": 1.5, "devices.name": "phones"}, "every client must be ready|use 1"),
+        ({"devices.name": "phones"}, "every client must be ready"),
         ({"secure.sums": "unmasked"}, "use 'uniform'"),
     ],
 )
@@ -166,8 +166,8 @@ def test_a_population_is_never_said_without_what_is_left_for_these_nodes(execute
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"privacy.population": 5}, "these 6 nodes are to be some of the population"),
-        ({"privacy.population_cohort": 1001}, "a round has no more nodes than there are"),
+        ({"privacy.population": 5}, "these 6 clients are to be some of the population"),
+        ({"privacy.population_cohort": 1001}, "a round has no more clients than there are"),
         ({"clients": 9, "rounds.cohort": 3, "privacy.separation": 2}, "cannot wait as those of a population"),
         ({"clients": 9, "rounds.cohort": 3, "privacy.separation": 2, "privacy.population": 0,
           "privacy.population_cohort": 0, "privacy.clip_quantile": 0.5}, "of the same clipping norm alone"),

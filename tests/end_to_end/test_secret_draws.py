@@ -55,7 +55,7 @@ def test_nothing_that_is_shown_tells_who_took_part_where_the_draw_is_secret(tmp_
 
 def test_a_run_that_has_failed_does_not_say_why_where_the_draw_is_secret(tmp_path, monkeypatch):
     def fails(*_):
-        raise RunFailed("3 of 5 nodes reported")
+        raise RunFailed("3 of 5 clients reported")
 
     monkeypatch.setattr(Attempts, "run", fails)
     with pytest.raises(RunFailed, match="3 of 5"):

@@ -18,7 +18,7 @@ def command(*arguments):
 def test_the_promise_stands_above_the_ways_to_keep_it(capsys):
     assert command("--epsilon", 8, "--delta", "1e-5", "--clients", 20, "--cohort", 20) == 0
     said = capsys.readouterr().out
-    assert "epsilon 8.00, delta 1e-05; add or remove one node; trusted server" in said
+    assert "epsilon 8.00, delta 1e-05; add or remove one client; trusted server" in said
     assert "3.2876" in said
     assert "3.5" in said  # by Renyi divergences
 

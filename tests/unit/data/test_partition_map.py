@@ -75,7 +75,7 @@ def test_examples_that_a_file_gives_to_nobody_are_left_out(tmp_path):
         ("a.json", '{"0": 3}', "a.json: it must be [NODE, ...]"),
         ("a.json", '{"zero": [3]}', "a.json, node zero: node 'zero'"),
         ("a.json", "[0, 1.5]", "a.json, entry 1: node 1.5"),
-        ("a.json", "[0, 1]", "clients = 5: at most 2, the nodes in "),
+        ("a.json", "[0, 1]", "clients = 5: at most 2, the clients in "),
         ("gone.csv", None, "gone.csv': there is no such file"),
     ],
 )
@@ -107,11 +107,11 @@ def test_a_function_says_the_rows_of_each_node_and_has_options(plugin):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (np.zeros(99, int), "it must give the node of each of the 100 examples"),
-        (np.full(100, 5), "it gave node 5: with clients = 5 nodes are 0 to 4"),
-        (np.zeros(100), "it must give the node of each of the 100 examples, and gave float64"),
+        (np.zeros(99, int), "it must give the client of each of the 100 examples"),
+        (np.full(100, 5), "it gave client 5: with clients = 5 clients are 0 to 4"),
+        (np.zeros(100), "it must give the client of each of the 100 examples, and gave float64"),
         ([[0], [1]], "or the rows of each of the 5 nodes"),
-        ([[0], [1], [0], [], []], "it gave example 0 to two nodes"),
+        ([[0], [1], [0], [], []], "it gave example 0 to two clients"),
         ([[0], [1], [100], [], []], "it gave example 100: examples are 0 to 99"),
         ("rows", "or the rows of each of the 5 nodes"),
     ],

@@ -87,7 +87,7 @@ def test_a_run_is_shown_whole(page_for, make_run):
     page = page_for(make_run(events=[{"event": "failed", "round": 2, "attempt": 1, "reason": "the disk is full"}]))
     assert_asks_nobody(page)
     results = ("0.4000", "best 0.5000 in round 2", "1.5 kB", "4.00x", "the disk is full")
-    charts = ("accuracy by round", "seconds by phase", "Every node of every cohort reported in time", "label by node")
+    charts = ("accuracy by round", "seconds by phase", "Every client of every cohort reported in time", "label by node")
     for word in (*results, *charts, "data.dataset", "digits", "numpy"):
         assert word in page.said, word
     assert len([tag for tag, _ in page.tags if tag == "svg"]) == 3 + 1 + 1
@@ -113,7 +113,7 @@ def test_the_numbers_under_the_pointer_are_those_of_the_table(page_for, make_run
 
 def test_a_cohort_that_lost_a_node_is_drawn(page_for, make_run):
     page = page_for(make_run(rows=rows_of([0.1, 0.2], reported=1, failed=1)))
-    assert "nodes of the cohort" in page.said and "Every node" not in page.said
+    assert "clients of the cohort" in page.said and "Every client" not in page.said
 
 
 def test_a_setting_says_what_it_means(page_for, make_run):
@@ -332,8 +332,8 @@ def test_tables_have_the_columns_that_were_asked_for(make_run, tmp_path):
 def test_the_head_says_in_words_what_happened(page_for, make_run):
     page = page_for(make_run())
     for words in (
-        "3 rounds were committed.", "Every node that was asked reported in time.",
-        "Best accuracy: 0.5000 in round 2; 0.4000 at the end.", "Nodes sent 1.5 kB, 4.00x smaller than plain, and were",
+        "3 rounds were committed.", "Every client that was asked reported in time.",
+        "Best accuracy: 0.5000 in round 2; 0.4000 at the end.", "Clients sent 1.5 kB, 4.00x smaller than plain, and were",
         "The final model's SHA-256 begins with ababababab.",
     ):  # fmt: skip
         assert words in page.said, words
@@ -346,7 +346,7 @@ def test_the_head_of_several_runs_says_which_was_best_and_what_was_lost(page_for
         "2 runs: 1 completed, 1 failed (bad). 5 rounds were committed.",
         "2 of 10 reports that were asked for do not count: refused 2, in bad.",
         "Best accuracy: 0.5000 of good in round 2.",
-        "Nodes sent 1 kB to 1.5 kB a run", "2 of 2 final models are the same as another.",
+        "Clients sent 1 kB to 1.5 kB a run", "2 of 2 final models are the same as another.",
     ):  # fmt: skip
         assert words in page.said, words
 
@@ -420,7 +420,7 @@ def gains_in(page):
 
 def test_who_gains_and_who_loses_is_shown_and_said(page_for, make_run):
     page = page_for(with_alone(make_run(), [(0, 0.9, 0.5), (1, 0.6, 0.7), (2, 0.5, 0.5), (3, 0.4, "")]))
-    assert "1 of 3 nodes have less than by the same steps alone" in page.said
+    assert "1 of 3 clients have less than by the same steps alone" in page.said
     section = gains_in(page)
     for text in ("<dd>0.1000</dd>", "<dd>-0.1000</dd>", "<dd>0.3333</dd>", "<dd>3</dd>", "<dd>20</dd>"):
         assert text in section
@@ -454,7 +454,7 @@ def test_counts_on_tiles_and_in_tables_are_whole_numbers(page_for, make_run):
     rows = rows_of([0.5, 0.6], accuracy_compared=10.0, accuracy_support=43.0, accuracy_losing=0.3)
     started = {**STARTED, "metrics": metrics}
     said = page_for(make_run("a", rows=rows, started=started)).said
-    for words in ("nodes compared 10 ", "fewest test examples 43 ", "share of nodes that lose 0.3000"):
+    for words in ("clients compared 10 ", "fewest test examples 43 ", "share of nodes that lose 0.3000"):
         assert words in said
     runs = page_for(make_run("b", rows=rows, started=started), make_run("c", rows=rows, started=started)).text
     assert ">43</td>" in runs and ">43.0" not in runs

@@ -51,7 +51,7 @@ def test_a_round_of_which_none_was_drawn_is_tried_again(scene):
 
 def test_a_round_of_which_none_is_ever_drawn_says_so(scene):
     run = scene({10 + i: Node(i) for i in range(6)}, rounds=drawing("", max_attempts=2))
-    with pytest.raises(RunFailed, match="the selector drew none of the 6 nodes that were ready"):
+    with pytest.raises(RunFailed, match="the selector drew none of the 6 clients that were ready"):
         run.run()
 
 

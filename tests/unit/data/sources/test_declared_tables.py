@@ -105,7 +105,7 @@ def test_tables_of_nodes_are_declared_alike():
     ):
         with pytest.raises(UsageError, match=why):
             from_any(nodes)
-    with pytest.raises(UsageError, match="these are frames of several nodes: give fedlearn"):
+    with pytest.raises(UsageError, match="these are frames of several clients: give fedlearn"):
         from_frame({"a": people(), "b": people()}, **DECLARED)
 
 

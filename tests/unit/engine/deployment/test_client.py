@@ -62,8 +62,8 @@ def test_a_list_of_peers_and_the_nodes_own_key_reach_the_node(tmp_path):
         (["--least-peers", 4], "--least-peers: give --peers FILE, too"),
         (["--colluding-peers", 1], "--colluding-peers: give --peers FILE, too"),
         (["--peers", tmp_path / "absent"], "No such file"),
-        (["--peers", tmp_path / "none"], "put a line of public/nodes/N.pub for each node"),
-        (["--peers", peers, "--least-peers", 4], "it lists 3 nodes, --least-peers asks for 4"),
+        (["--peers", tmp_path / "none"], "put a line of public/nodes/N.pub for each client"),
+        (["--peers", peers, "--least-peers", 4], "it lists 3 clients, --least-peers asks for 4"),
     ):
         with pytest.raises(UsageError, match=said):
             client.check_peers(options(*flags))

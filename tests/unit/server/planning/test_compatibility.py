@@ -121,7 +121,7 @@ def test_what_fits_passes(traits, flat):
                 (
                     "ef21,eden",
                     {"compression__downlink": "ef21,eden", "rounds__cohort": 3},
-                    "all nodes must take part in",
+                    "all clients must take part in",
                 ),
                 (
                     "ef21,eden",
