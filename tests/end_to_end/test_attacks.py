@@ -92,7 +92,7 @@ def test_who_lies_stands_in_every_result(undisturbed):
     run = undisturbed(LYING)
     assert run.summary["attack"] == "alie"
     assert run.summary["attackers"] == LIARS == sorted(attackers_of(settings_from({**CHEAP, **LYING})))
-    assert "a study with attackers: 2 of 8 nodes lie by alie: 2, 5" in run.summary["notices"]
+    assert "a study with attackers: 2 of 8 clients lie by alie: 2, 5" in run.summary["notices"]
     lied = [(event["round"], event["partition"]) for event in run.events_of("lied")]
     assert lied == [(number, node) for number in (1, 2, 3) for node in LIARS]
 

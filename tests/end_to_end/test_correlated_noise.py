@@ -193,7 +193,7 @@ def test_more_rounds_than_the_noise_was_correlated_for_are_refused(execute):
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"privacy.separation": 5}, "3 of 9 nodes a round: while others wait no cohort is left: use at most 3"),
+        ({"privacy.separation": 5}, "3 of 9 clients a round: while others wait no cohort is left: use at most 3"),
         ({"rounds.selector": "poisson"}, "clients are drawn whether or not they have just taken part"),
         ({"privacy.noise_multiplier": 0.5}, "7 rounds cost epsilon"),
     ],

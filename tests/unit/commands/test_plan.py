@@ -27,7 +27,7 @@ def test_records_are_planned_by_steps(capsys):
     asked = ("--private", "records", "--records", 50, "--batch-size", 50, "--rounds", 3, "--steps", 10)
     assert command("--epsilon", 8, "--delta", "1e-5", *asked) == 0
     said = capsys.readouterr().out
-    assert "add or remove one record; each node trusts itself alone" in said
+    assert "add or remove one record; each client trusts only itself" in said
     assert "3.2876" in said, "3 rounds of 10 steps"
     assert "waits" not in said
 
@@ -70,7 +70,7 @@ def test_devices_have_seconds(capsys, monkeypatch, tmp_path):
     asked = ("--dataset", "digits", "--clients", 6, "--cohort", 2, "--rounds", 1, "--local-epochs", 1)
     assert command(*asked, "--engine", "inline", "--devices", "alike") == 0
     said = capsys.readouterr().out
-    assert "62006 parameters, 2 nodes in each of 1 rounds" in " ".join(said.split())
+    assert "62006 parameters, 2 clients in each of 1 rounds" in " ".join(said.split())
     assert "slowest" in said
 
 

@@ -58,7 +58,7 @@ def test_a_round_of_which_none_is_ever_drawn_says_so(scene):
 @pytest.mark.parametrize("drawn", ["1 1", "1 7"])
 def test_a_selector_that_draws_a_node_twice_or_one_that_is_not_ready_ends_the_run(scene, drawn):
     run = scene({10 + i: Node(i) for i in range(6)}, rounds=drawing(drawn))
-    with pytest.raises(RunFailed, match="selector Draws drew a node twice, or one that was not ready"):
+    with pytest.raises(RunFailed, match="selector Draws drew a client twice, or one that was not ready"):
         run.run()
 
 
