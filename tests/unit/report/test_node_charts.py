@@ -46,7 +46,7 @@ def test_below_nothing_there_are_no_bars():
 
 def test_many_nodes_are_drawn_by_as_many_bars_as_there_is_room_for():
     *_, ranked = over_nodes(rows([(1, node, node / 5000) for node in range(5000)]), NEURAL_CLASSIFIER)
-    assert len(ranked.places) == MOST_BARS and ranked.names[0] == "client 0" and ranked.names[-1] == "node 4999"
+    assert len(ranked.places) == MOST_BARS and ranked.names[0] == "client 0" and ranked.names[-1] == "client 4999"
 
 
 @pytest.mark.parametrize("table", [[], [{"round": 1, "partition": 0, "accuracy": None}], [{"accuracy": 0.5}]])
