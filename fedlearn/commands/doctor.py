@@ -125,7 +125,7 @@ def _cache() -> Finding:
 
     found = cache_folder()
     if found is None:
-        return Finding("cache", NOTE, f"{named_cache()} cannot be used", "set FEDLEARN_CACHE to a folder of your own")
+        return Finding("cache", NOTE, f"{named_cache()} cannot be used", "set FEDLEARN_CACHE to your own folder")
     return Finding("cache", OK, f"{found}, {_gigabytes(found):.0f} GB free")
 
 

@@ -87,10 +87,10 @@ def _write(folder: Path, package: str, files: Mapping[str, str]) -> None:
 
 
 def _run_table(folder: Path) -> None:
-    """Run the table of an algorithm in its folder; a table that was stopped goes on."""
+    """Run the table of an algorithm in its folder, or resume it."""
     done = subprocess.run([sys.executable, "-m", "fedlearn", *TABLE], cwd=folder, check=False)
     if done.returncode:
-        raise RunFailed(f"{said(folder)}: the table has failed; the same command goes on with it")
+        raise RunFailed(f"{said(folder)}: the table has failed; the same command resumes it")
 
 
 def _check(name: str, package: str) -> None:

@@ -63,7 +63,7 @@ def dashboard(
         str, typer.Option(metavar="[HOST:]PORT", help="Where to listen; on this machine only unless a host is named.")
     ] = DEFAULT_PORT,
 ) -> None:
-    """Serve the live page of runs, going on or ended, until Ctrl-C."""
+    """Serve the live page of running and ended runs, until Ctrl-C."""
     from fedlearn.report.dashboard import serve
     from fedlearn.report.folders import run_folders
     from fedlearn.report.serving import listening, url_of

@@ -60,7 +60,7 @@ def simulate(
     dashboard: Annotated[
         str | None,
         typer.Option(
-            metavar="[HOST:][PORT]", help="Serve a live page while the run goes on; on port 8765 of this machine "
+            metavar="[HOST:][PORT]", help="Serve a live page during the run; on port 8765 of this machine "
             "unless told otherwise.", rich_help_panel=RUNNING,
         ),
     ] = None,

@@ -126,7 +126,7 @@ def sweep(
             return
         sweep_once(planned, folder, wanted=wanted, limit=seconds, halving=halving)
     except KeyboardInterrupt as stop:
-        raise Interrupted(stop, "; the same command goes on from here") from None
+        raise Interrupted(stop, "; the same command resumes from here") from None
 
 
 def _write_array(planned: Plan, folder: Path, wanted: Callable[[Run], bool]) -> None:

@@ -40,7 +40,7 @@ EVALUATION = {"beside": ""}  # a node alone has nothing else
 NOTES = {
     CENTRAL: "baseline central: one client holds all examples and passes over them %.3g times a round, as often as the "
     "federation's rounds do on average",
-    LOCAL: "baseline local: each client trains a model of its own, %.3g passes over its examples a round; scores are "
+    LOCAL: "baseline local: each client trains its own model, %.3g passes over its examples a round; scores are "
     "means over these models; the stored model is their mean, which none uses",
 }
 

@@ -192,7 +192,7 @@ ANCHORS_SENT = Metric(
     "anchors_sent", "clients that were sent the anchor", note="the others had it", low=0, is_count=True
 )
 DOWNLINK_ERROR = Metric(
-    "downlink_error", "error of the state on its way down", better="down", low=0,
+    "downlink_error", "error of the downlink state", better="down", low=0,
     note="L2 norm of what clients decode less the exact state, by that of the exact state",
 )  # fmt: skip
 """Measured where the state travels as a correction to an anchor."""

@@ -177,7 +177,7 @@ def read_code(folder: Path, manifest: Manifest) -> dict[str, str]:
     found = found_code(folder)
     if not named and found:
         log.warning(
-            "%s: the version that began the run stored no checksums of the code in %s: the run goes on with the code "
+            "%s: the version that began the run stored no checksums of the code in %s: the run continues with the code "
             "as it is",
             folder, objects.FOLDER,
         )  # fmt: skip

@@ -139,7 +139,7 @@ def test_the_budget_stays_spent_across_a_resume(execute):
 @pytest.mark.slow
 def test_a_resumed_run_cannot_raise_its_budget(execute):
     run = execute(UNION)
-    with pytest.raises(SettingError, match=r"privacy\.epsilon = 2\.0: the run in .* was begun with 1\.0"):
+    with pytest.raises(SettingError, match=r"privacy\.epsilon = 2\.0: the run in .* began with 1\.0"):
         execute({**UNION, "rounds.total": 2, "privacy.epsilon": 2.0}, out=run.folder)
 
 

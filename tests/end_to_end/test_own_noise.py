@@ -136,7 +136,7 @@ def test_a_node_takes_part_in_no_more_rounds_than_its_noise_is_made_for(execute)
 @BOTH
 def test_a_resumed_run_cannot_be_longer(execute, settings):
     run = execute(settings, engine="inline")
-    with pytest.raises(SettingError, match="was begun with 3"):
+    with pytest.raises(SettingError, match="began with 3"):
         execute({**settings, "rounds.total": 4}, engine="inline", out=run.folder)
 
 

@@ -87,5 +87,5 @@ def test_nodes_that_must_not_be_trained_together_are_not(execute, caplog, change
 
 def test_rounds_without_cohorts_are_refused(execute):
     asynchronous = {"rounds.schedule": "buffered", **PHONES}
-    with pytest.raises(SettingError, match=r"training.stack = 4: rounds.schedule = 'buffered' writes to one client when"):
+    with pytest.raises(SettingError, match=r"training.stack = 4: rounds.schedule = 'buffered' writes to one client"):
         execute({**STACKED, **asynchronous}, engine="inline")

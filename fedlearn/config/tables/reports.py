@@ -32,7 +32,7 @@ class CompressionSettings(Settings):
     downlink: str = Field(
         default="identity",
         description=(
-            "Codec of the state on its way to the clients: identity, or a chain of rotate, quantize, eden, fp16, "
+            "Codec of the downlink state: identity, or a chain of rotate, quantize, eden, fp16, "
             "entropy; or anchor:ROUNDS:BITS and any chain but residual for the correction to it, such as "
             "anchor:50:4,eden; or ef21 and such a chain if all clients take part in all rounds, such as "
             "ef21,top-k:0.1."

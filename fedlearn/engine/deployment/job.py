@@ -99,7 +99,7 @@ class Job:
                 log.error("the server app's last lines:\n%s", "".join(output))
                 raise RunFailed(reason)
             if status == "finished:stopped":
-                raise RunFailed(f"run {run_id} was stopped; go on by --resume {self._folder.path.name}")
+                raise RunFailed(f"run {run_id} was stopped; resume by --resume {self._folder.path.name}")
             self._say(f"the server app died in run {run_id} ({details or status}); submitting it again, from the last "
                       f"committed round, {self._patience.retries - attempt} tries are left")  # fmt: skip
         raise RunFailed(f"the server app died {self._patience.retries + 1} times; last: {details or status}")

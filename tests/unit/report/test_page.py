@@ -87,7 +87,8 @@ def test_a_run_is_shown_whole(page_for, make_run):
     page = page_for(make_run(events=[{"event": "failed", "round": 2, "attempt": 1, "reason": "the disk is full"}]))
     assert_asks_nobody(page)
     results = ("0.4000", "best 0.5000 in round 2", "1.5 kB", "4.00x", "the disk is full")
-    charts = ("accuracy by round", "seconds by phase", "Every client of every cohort sent its update in time", "label by client")
+    in_time = "Every client of every cohort sent its update in time"
+    charts = ("accuracy by round", "seconds by phase", in_time, "label by client")
     for word in (*results, *charts, "data.dataset", "digits", "numpy"):
         assert word in page.said, word
     assert len([tag for tag, _ in page.tags if tag == "svg"]) == 3 + 1 + 1
