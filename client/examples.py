@@ -61,7 +61,7 @@ def empty_nodes(config: RunConfig) -> tuple[str, ...]:
     empty = 0 if isinstance(offsets, range) else int((np.diff(offsets) == 0).sum())
     if not empty:
         return ()
-    found = f"{empty} of {config.clients} nodes have no examples"
+    found = f"{empty} of {config.clients} clients have no examples"
     filled, needed = config.clients - empty, config.fewest_ready
     if config.rounds.schedule != "synchronous" or filled >= needed:
         return (f"{found}: they never take part",)
@@ -104,11 +104,11 @@ def _say_what_is_numbered_here(config: RunConfig) -> tuple[str, ...]:
     if spec.table is not None or not is_path(config.data.dataset) or config.data.dataset.endswith(".toml"):
         return ()
     if spec.class_names and "classes" not in said:
-        lines.append(f"classes are numbered by this node's own examples ({', '.join(spec.class_names[:10])})")
+        lines.append(f"classes are numbered by this client's own examples ({', '.join(spec.class_names[:10])})")
     if len(spec.feature_names) > 1 and "inputs" not in said:
-        lines.append("columns stand in the order of this node's own file")
+        lines.append("columns stand in the order of this client's own file")
     for line in lines:
-        log.warning("own data: %s: have all nodes say them alike, by data.options.classes and inputs", line)
+        log.warning("own data: %s: have all clients say them alike, by data.options.classes and inputs", line)
     return tuple(lines)
 
 

@@ -40,7 +40,7 @@ TRIED = 4  # examples
 PERSONAL = "training.personal"  # the layers that a node keeps for itself, in its memory
 NAMED = 5  # names in one line
 UNSEEN = (
-    "two fits of one node with one seed differ: something is drawn where no seed reaches (os.urandom, secrets, "
+    "two fits of one client with one seed differ: something is drawn where no seed reaches (os.urandom, secrets, "
     "random.SystemRandom, numpy.random.default_rng() without a seed), or kept where it cannot be seen: draw from the "
     "global generators of torch, NumPy or Python, which are seeded for each fit"
 )
@@ -226,13 +226,13 @@ def _plainly(config: RunConfig, epochs: int) -> Fits:
 def why_not_stacked(config: RunConfig) -> str:
     """Return why nodes are trained one by one whatever ``training.stack`` says; empty where they are not."""
     if is_private(config):
-        return "its nodes have ledgers"
+        return "its clients have ledgers"
     if of_features := next(filter(None, (each.why_not_stacked() for each in features_of(config))), ""):
         return of_features
     if config.client.mods:
-        return "client.mods may change what a node is given to learn"
+        return "client.mods may change what a client is given to learn"
     if config.training.personal:
-        return "each node has personal layers of its own"
+        return "each client has personal layers of its own"
     return fits_of(config).why_not_stacked(loaded(config)[0].train)
 
 

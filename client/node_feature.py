@@ -64,7 +64,7 @@ class NodeFeature:
         One that changes state, examples or fit must override this, if it says how it does so for several at once.
         """
         changes = any(getattr(type(self), name) is not getattr(NodeFeature, name) for name in CHANGES)
-        return f"feature {type(self).__name__} may change what a node is given to learn" if changes else ""
+        return f"feature {type(self).__name__} may change what a client is given to learn" if changes else ""
 
     def state(self, state: State, memory: NodeMemory) -> State:
         """Return the state that the node goes on from and measures."""

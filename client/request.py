@@ -76,7 +76,7 @@ class Request:
             return int(self.context.node_config["partition-id"])
         except (KeyError, ValueError):
             raise UsageError(
-                "node-config partition-id is missing: start the node with partition-id=0 num-partitions=..."
+                "node-config partition-id is missing: start the client with partition-id=0 num-partitions=..."
             ) from None
 
     @property

@@ -172,8 +172,8 @@ def check_stopping(
     if not of_state or where != "server":
         raise SettingError(
             "stop.metric", metric.name,
-            "nodes measure it on examples that noise is to hide, and no budget pays for what the last round would say "
-            "of them: stop by a metric of the server's test set (evaluation.where = 'server')",
+            "clients measure it on examples that noise is to hide, and no budget pays for what the last round would "
+            "say of them: stop by a metric of the server's test set (evaluation.where = 'server')",
         )  # fmt: skip
     if is_private and not test_is_public:
         raise SettingError("stop.metric", metric.name, PRIVATE)

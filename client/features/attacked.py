@@ -59,7 +59,7 @@ def lied(request: Request, answer: Answer, state: State) -> Answer:
     if attack is None:
         return answer
     if request.is_real:
-        log.warning("round %d: this node lies, by its own --attack", request.instruction.round_number)
+        log.warning("round %d: this client lies, by its own --attack", request.instruction.round_number)
     kept: dict[str, Array] = dict(request.memory.arrays.get(LIES, {}))
     metrics = answer.others.get(wire.METRICS)
     count = int(str(metrics[wire.NUM_EXAMPLES])) if isinstance(metrics, MetricRecord) else 1

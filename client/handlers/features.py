@@ -29,7 +29,7 @@ def asked(request: Request) -> Message:
         name = wire.asked_feature(request.content)
         found = next((each for each in features_of(request.config) if name and each.name == name), None)
         if found is None:
-            raise Refused("undecodable", f"this node has no feature {name[:40]!r} that is asked anything")
+            raise Refused("undecodable", f"this client has no feature {name[:40]!r} that is asked anything")
         records = wire.packed_parcels(found.asked(request))
         answer = Message(flower.filled(RecordDict(), records), reply_to=request.message)
         request.keep_memory()

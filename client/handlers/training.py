@@ -144,7 +144,7 @@ def fits_together(requests: Sequence[Request]) -> Mapping[Request, LocalFit]:
     except (Exception, SystemExit) as error:
         for request in tasks:
             request.forget_memory()
-        say_once(f"training.stack: these nodes are trained one by one: {type(error).__name__}: {said(error)}")
+        say_once(f"training.stack: these clients are trained one by one: {type(error).__name__}: {said(error)}")
         return {}
 
 

@@ -248,7 +248,7 @@ def _check(model: TorchModel, config: RunConfig) -> None:
         ("training.precision", training.precision, training.precision != "float32",
          "gradients of single examples are computed in float32: use that"),
         ("training.personal", training.personal, bool(training.personal),
-         "personal layers stay on the node, and no account counts them: leave it empty"),
+         "personal layers stay on the client, and no account counts them: leave it empty"),
         ("training.partial", True, training.partial, "the number of steps is a part of the account: use false"),
         ("training.baseline", training.baseline, training.baseline != "none",
          "steps follow from privacy.records, not from the examples of a baseline: set --clients 1 in place of it"),

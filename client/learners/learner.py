@@ -128,7 +128,7 @@ class Learner(Protocol):
         examples
             Of the training set, to try it on.
         """
-        return "" if type(self).fit_many is not Learner.fit_many else "its learner trains one node after another"
+        return "" if type(self).fit_many is not Learner.fit_many else "its learner trains one client after another"
 
     def try_on(self, examples: Examples) -> None:
         """Raise SettingError, before round 1, where a step on examples of the training set fails.

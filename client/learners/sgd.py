@@ -116,7 +116,7 @@ class SGD(Learner):
         kind = type(self)
         own = (kind.fit, kind.step_for, kind.loss) != (SGD.fit, SGD.step_for, SGD.loss)
         if own or not (kind is SGD or kind.can_stack):
-            return f"{kind.__name__} changes how a node is trained, and does not say can_stack = True"
+            return f"{kind.__name__} changes how a client is trained, and does not say can_stack = True"
         if self.model.is_masked or self.model.spec.hides:
             return "its module takes an attention_mask"
         if self.model.precision != "float32":

@@ -196,7 +196,7 @@ def why_not_stacked(learner: TrainsInSteps, examples: Examples, network: type[St
         return f"{type(error).__name__}: {said(error)}"
     for one, other in zip(alone, together, strict=True):
         if np.isfinite(one).all() and np.linalg.norm(other - one) > TOLERANCE * np.linalg.norm(one):
-            return "a node would learn something else than alone"
+            return "a client would learn something else than alone"
     return ""
 
 

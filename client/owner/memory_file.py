@@ -67,11 +67,11 @@ def _read(file: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise RunFailed(f"the node's memory {file} cannot be read: {error.strerror}") from None
+        raise RunFailed(f"the client's memory {file} cannot be read: {error.strerror}") from None
     digest, data = stored[:32], stored[32:]
     if sha256(data).digest() != digest:
         raise RunFailed(
-            f"the node's memory {file} is damaged: put a copy back, or remove it to let the node forget what it has "
-            "spent and what it owes"
+            f"the client's memory {file} is damaged: put a copy back, or remove it to let the client forget what it "
+            "has spent and what it owes"
         )
     return data

@@ -96,7 +96,7 @@ def remember_set(request: Request, keys: Collection[bytes]) -> None:
             return
         before, new = sets.signed(), _set_of(request, keys)
         if not may_sign(before, new):
-            raise Refused(TELLS_OF_ONE, "with another sum of this question it may tell what a single node has added")
+            raise Refused(TELLS_OF_ONE, "with another sum of this question it may tell what a single client has added")
         if new.nodes not in {each.nodes for each in before}:
             sets.add(new)
 

@@ -45,7 +45,7 @@ def _anchor(request: Request, downlink: Downlink) -> State:
         memory.arrays[ANCHOR], memory.texts[ANCHOR] = dict(payload), name
         return anchor
     if memory.texts.get(ANCHOR) != name or ANCHOR not in memory.arrays:
-        raise Refused("lacks-anchor", f"the state is a correction to anchor {name[:40]!r}, which this node lacks")
+        raise Refused("lacks-anchor", f"the state is a correction to anchor {name[:40]!r}, which this client lacks")
     return downlink.anchor_of(name, memory.arrays[ANCHOR])
 
 

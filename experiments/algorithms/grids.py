@@ -145,7 +145,7 @@ class Grid:
     @property
     def score_title(self) -> str:
         """The score in words."""
-        return self.score.replace("_nodes_equal", ", mean of nodes").replace("_", " ")
+        return self.score.replace("_nodes_equal", ", mean of clients").replace("_", " ")
 
     @property
     def judged_by(self) -> str:

@@ -15,7 +15,7 @@ from fedlearn.sweeps.results import PlannedPoint
 
 MAKER = "experiments.algorithms.table"
 CAPTIONS = {
-    "scores": "The score of each algorithm: seeds, mean with its 95 % interval, rank, and what is printed elsewhere",
+    "scores": "The score of each algorithm: seeds, mean with its 95 % interval, rank, and printed numbers",
     "by_round": "The score of each algorithm by round: mean over seeds, one deviation to each side",
     "ranks": "The rank of each algorithm in each cell",
 }
@@ -58,7 +58,7 @@ def write_into(page: Path, name: str, grid: Grid, cells: Sequence[Made], figures
 def _about(name: str, cells: Sequence[Made]) -> str:
     ran = pages.about(f"python -m {MAKER} {name}", [run for made in cells for run in made.runs])
     return (
-        f"{ran} Stopped at any point, the same command goes on from the last round. ± is the standard deviation over "
+        f"{ran} The same command resumes a stopped table from the last round. ± is the standard deviation over "
         "seeds; intervals are Student's t, of the mean."
     )
 

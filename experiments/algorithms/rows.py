@@ -20,7 +20,7 @@ REFERENCE = "fedavg"  # what the others are compared with, seed by seed
 TUNED, WORST, JAIN = "_tuned_nodes_equal", "_nodes_worst", "_nodes_jain"
 SECONDS, COMMIT, HASHES = "CPU s", "commit", "SHA-256 by seed"
 COSTS = ("rounds to", "MB to", SECONDS, COMMIT, HASHES)  # beginnings of the columns of what it has cost
-SCORES = ("best round", "tuned", "worst tenth", "Jain", "gain", "nodes that lose")  # beside the score of the grid
+SCORES = ("best round", "tuned", "worst tenth", "Jain", "gain", "clients that lose")  # beside the score of the grid
 WORDS = (ALGORITHM, "with", COMMIT, HASHES)
 LETTERS = 12  # of a SHA-256 for people; files have all
 
@@ -84,7 +84,7 @@ def _row(
         "worst tenth": _over(mine, headline + WORST),
         "Jain": _over(mine, headline + JAIN),
         "gain": _mean([found[f"{headline}_gain"] for found in gains]),
-        "nodes that lose": _mean([found[f"{headline}_losing"] for found in gains]),
+        "clients that lose": _mean([found[f"{headline}_losing"] for found in gains]),
         **until(mine, grid.score, grid.target),
         SECONDS: cpu_seconds(mine),
         COMMIT: commit_of(mine),

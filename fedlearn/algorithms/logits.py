@@ -29,7 +29,7 @@ class OfLogits(SGD):
     def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
         """Return the learner; raise SettingError where the loss is not one of the logits of classes."""
         if not isinstance(model.objective, Classification):
-            why = "it goes by the classes of a node's examples, and these data have none"
+            why = "it goes by the classes of a client's examples, and these data have none"
             if model.spec.classes:
                 why = "it changes the logits of classes, one each, and model.loss is of others"
             raise SettingError("training.learner", config.training.learner, why)

@@ -112,7 +112,7 @@ def _as_dataset(data: Any, flat: Mapping[str, Any]) -> dict[str, Any]:
     for name in settings.keys() & flat.keys() - {"data.dataset"}:
         if flat[name] != settings[name]:
             raise SettingError(
-                name, flat[name], f"data are given node by node, which is {settings[name]!r}: leave it out"
+                name, flat[name], f"data are given client by client, which is {settings[name]!r}: leave it out"
             )
     return settings
 
@@ -136,7 +136,7 @@ def _taken_apart(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _unknown(keyword: str) -> str:
     """Return a hint for a keyword that does not exist."""
     if keyword in OF_FRAMES:
-        how = f"data=from_frame(frame, {keyword}=..., ...) of fedlearn.data; of nodes a dict of these"
+        how = f"data=from_frame(frame, {keyword}=..., ...) of fedlearn.data; of clients a dict of these"
         return f"it says what a frame holds: {how}"
     dotted = [name for name in setting_names() if name.rpartition(".")[2] == keyword]
     if dotted:

@@ -11,9 +11,9 @@ class Keywords(TypedDict, total=False):
     """The flags of ``fedlearn simulate``, and settings for which objects are given; None counts as not given."""
 
     rounds: int | None
-    """How many rounds to commit."""
+    """Number of rounds."""
     cohort: int | None
-    """Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes."""
+    """Clients per round; 0 takes all. At most the number of clients."""
     target: str | float | None
     """Stop after the first round in which stop.metric reaches this value; empty: none."""
     patience: int | None
@@ -22,78 +22,77 @@ class Keywords(TypedDict, total=False):
     """Random seed: the same seed gives the same model on the same kind of machine."""
     dataset: Any
     """Images: cifar10, digits; texts: topics; tables for tree models: california, diabetes, adult, or a .toml file that
-    describes one; synthetic: made when they are asked for, for any number of nodes. Your own: a folder of pictures with
-    one folder for each class; a .csv, .tsv or .parquet file (say data.options.target=COLUMN), .npz, or .json in LEAF's
-    form; hub:NAME of the Hugging Face Hub; module:callable. auto: CIFAR-10 or, where it can be neither found nor
-    downloaded, digits; for tree models california, else diabetes (auto-regression), and adult for classifiers."""
+    declares one; synthetic: made on demand, for any number of clients. Your own: a folder of pictures with one folder
+    for each class; a .csv, .tsv or .parquet file (set data.options.target=COLUMN), .npz, or .json in LEAF's form;
+    hub:NAME of the Hugging Face Hub; module:callable. auto: CIFAR-10, or digits if it can be neither found nor
+    downloaded; for tree models california, else diabetes (auto-regression), and adult for classifiers."""
     data_dir: str | Path | None
     """Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; california_housing.parquet,
     adult.parquet; else the variable FEDLEARN_DATA."""
     partition: Any
-    """iid (equal random shares), dirichlet (skewed labels), pathological (few classes a node), shard (label shards),
-    natural (each node one group of the data set, as a writer), linear, square, exponential (uneven sizes), equal-
-    dirichlet, size, distribution, continuous, inner-dirichlet, grouped-natural-id, id-to-size; a .csv or .json file
-    that says the node of each example; or module:name of a function or of a partitioner of flwr-datasets."""
+    """iid (equal random shares), dirichlet (skewed labels), pathological (few classes on a client), shard (label
+    shards), natural (each client has one group of the data set, such as a writer), linear, square, exponential (uneven
+    sizes), equal-dirichlet, size, distribution, continuous, inner-dirichlet, grouped-natural-id, id-to-size; a .csv or
+    .json file with the client of each example; or module:name of a function or of a partitioner of flwr-datasets."""
     validation_share: str | float | None
     """Share of the server's test rows that are validation rows: they choose the best round, an early stop and a sweep's
-    best settings, and the other test rows are measured once, after the last round. Training keeps its bytes. Empty:
-    half of them in a sweep, and with stop.target or stop.patience; else 0, none."""
+    best settings; the other test rows are measured once, after the last round. Training does not change. Empty: half of
+    them in a sweep, and with stop.target or stop.patience; else 0, none."""
     baseline: Literal["none", "central", "local"] | None
-    """What the federation of these settings is compared with, in a simulation. central: one node with all examples.
-    local: each node alone, scores are means over the nodes' models. Each example is looked at as often as in the
-    federation on average, in as many rounds. none: the federation."""
+    """Baseline to compare the federation with, in a simulation. central: one client with all examples. local: each
+    client trains alone; scores are means over the clients' models. Both use each example as often as the federation on
+    average, in the same number of rounds. none: the federation."""
     local_epochs: int | None
-    """Passes over the node's examples in one round."""
+    """Passes over the client's examples in one round."""
     batch_size: int | None
     """Examples in one SGD step."""
     private: Literal["", "nodes", "records"] | None
-    """What the training of a torch module protects. nodes: each node with all its records, by changes that the node
-    clips, and noise (privacy.trust says whose). records: each record of a node, by gradients of single examples that
-    are clipped, and noise on their sum (DP-SGD; training.learner = dp-sgd). Empty: nothing; private models protect
-    records by themselves."""
+    """Differential privacy of a torch module. nodes: client-level, each client with all its records; clients clip their
+    changes, and noise is added (privacy.trust says by whom). records: example-level, each record of a client, by
+    clipped gradients of single examples and noise on their sum (DP-SGD; training.learner = dp-sgd). Empty: none;
+    private models protect records by themselves."""
     epsilon: float | None
-    """Budget of each node for the whole run, per record, add or remove one, or of the run per node (privacy.protects =
-    nodes); pure epsilon unless delta is said. A tree spends all of it."""
+    """Privacy budget of each client for the whole run, per record, add or remove one; with privacy.protects = nodes per
+    client. Pure epsilon unless delta is set. A tree spends all of it."""
     delta: float | None
-    """Probability at which epsilon may not hold: far below 1 / records, or 1 / nodes, as 1e-6."""
+    """Probability at which epsilon may not hold; choose it well below 1 / records, or 1 / clients, such as 1e-6."""
     beside: str | Sequence[Any] | None
-    """What the nodes of evaluation.nodes measure beside the model that they use, on the same examples: alone, a model
-    of each node's own that takes the same steps and learns nothing from others, which costs training once more and says
-    who gains; tuned, their model after evaluation.tune_epochs more passes over their examples; global, the state that
-    all have. All nodes measure, on a fifth of their examples, unless evaluation.nodes and data.node_test_share are
+    """Also evaluate on each client, on the same examples: alone (local training only, doubles the cost, and shows who
+    gains); tuned (the client's model after evaluation.tune_epochs more passes over its examples); global (the common
+    state). All clients measure, on a fifth of their examples, unless evaluation.nodes and data.node_test_share are
     given."""
     from_: Any
-    """The state before round 1 of a torch module: the final model of a run, by its folder, or a .safetensors or .pt
-    file of a state_dict. Data, strategy and codec may be others. Empty: the module's own."""
+    """State before round 1 of a torch module: the final model of a run, by its folder, or a .safetensors or .pt file of
+    a state_dict. Data, strategy and codec may differ. Empty: the module's initial weights."""
     lr: float | None
     """Learning rate of the first round."""
     compression: Any
-    """identity; or a chain of residual | drop, rand-k, top-k | rotate | quantize, eden, sign, fp16 | entropy, as
+    """identity; or a chain of residual | drop, rand-k, top-k | rotate | quantize, eden, sign, fp16 | entropy, such as
     drop:0.1,rotate,quantize:4; ternary is top-k,sign; or module:Class."""
     keep_ratio: float | None
-    """drop: share of the entries that is sent, where the chain names none."""
+    """drop: share of the entries that is sent, unless the chain names one."""
     send: Literal["weights", "update"] | None
-    """The node's new weights (as the paper), or their change."""
+    """Update of a client: its new weights (as in the paper), or their change."""
     secure_sums: Literal["off", "masked", "unmasked"] | None
-    """masked: the server learns the sum of the changes that the nodes of a round send, and nothing of any one.
-    unmasked: the same fixed-point sum, same bytes, without masks: protects nobody, for simulations. off: the server
-    sees each report."""
+    """Secure aggregation. masked: the server learns only the sum of the changes of a round's clients, and nothing about
+    one of them. unmasked: the same fixed-point sum, same bytes, without masks: protects nobody, for simulations. off:
+    the server sees each update."""
     strategy: Any
     """fedavg, fedavgm, fedadam, fedyogi, fedadagrad, fedexp, fedprox, scaffold, fednova, feddyn, moon, qfedavg, fedsam,
     fedrs, fedlc, fedbn, fedper, lgfedavg, fedrep, fedbabu, ditto, perfedavg, fedala, local, central, median, trimmed-
     mean, krum, multi-krum, geometric-median, centered-clipping, bulyan, fltrust, sums, or module:Class of any Flower
     strategy; tree models take forest_union, dp-relay takes relay, unless another is given."""
     attack: Any
-    """How the attackers of a simulation lie, for a study: sign-flip, scaled, gaussian, zero, stale, examples, label-
+    """Attack by some clients of a simulation, for a study: sign-flip, scaled, gaussian, zero, stale, examples, label-
     flip, backdoor, alie, ipm, min-max, min-sum, mimic, or module:Class. Empty: all are honest."""
     attackers: float | None
-    """Share of the nodes that lie, rounded down; which ones, the seed says."""
+    """Share of the clients that attack, rounded down; the seed draws them."""
     time_limit: str | float | None
-    """Stop before so much time has gone since the command began, as 50m, 1h30m or 90s, a tenth of it and at most 30 s
-    early; a resume goes on, with as much time again. Empty: no limit."""
+    """Stop before this time has passed since the command began, such as 50m, 1h30m or 90s, early by a tenth of it and
+    at most 30 s; a resume has the same time again. Empty: no limit."""
     devices: Any
     """phones, half-normal, alike; a .csv, .parquet or .toml file of devices; or module:function that returns a
-    fedlearn.devices.Fleet. Empty: nodes take no time, and a simulation goes by the wall clock."""
+    fedlearn.devices.Fleet. Empty: clients take no virtual time, and a simulation uses the wall clock."""
     engine: Any
     """embedded: worker processes and shared memory; inline: one process, for a debugger; ray: Flower's Simulation
     Runtime, here or on a cluster."""
@@ -103,22 +102,22 @@ class Keywords(TypedDict, total=False):
     out: str | Path | None
     """Run folder; a new one under runs/ unless given."""
     learner: Any
-    """What improves the state on a node: sgd, lightning, dp-sgd, scaffold, fednova, feddyn, moon, qfedavg, fedsam,
-    fedrs, fedlc, fedrep, fedbabu, ditto, perfedavg, fedala, tree, sums, exact-sums, or module:Class; empty takes the
-    model's own."""
+    """Local training of a client: sgd, lightning, dp-sgd, scaffold, fednova, feddyn, moon, qfedavg, fedsam, fedrs,
+    fedlc, fedrep, fedbabu, ditto, perfedavg, fedala, tree, sums, exact-sums, or module:Class. Empty: the model's
+    own."""
     loss: Any
-    """What a torch module makes smaller: cross-entropy, next-token, mse, mae, huber, or module:name of a function
-    (outputs, targets) or an Objective; empty takes what goes with the data."""
+    """Loss of a torch module: cross-entropy, next-token, mse, mae, huber, or module:name of a function (outputs,
+    targets) or an Objective. Empty: by the kind of data."""
     optimizer: Any
-    """What takes a step, and begins anew in each round: sgd, adam, adamw, adagrad, rmsprop, or module:Class of a
+    """Local optimizer, which starts anew in each round: sgd, adam, adamw, adagrad, rmsprop, or module:Class of a
     torch.optim.Optimizer."""
     lr_schedule: Any
-    """The learning rate of round r: inverse, lr / (1 + lr_decay * (r - 1)); constant; cosine, near 0 in the last of
+    """Learning rate of round r: inverse, lr / (1 + lr_decay * (r - 1)); constant; cosine, near 0 in the last of
     rounds.total; or module:function of (training, round_number, rounds)."""
     scores: Any
-    """What is measured on all outputs at once, on the server and on nodes: a list of scikit-learn's scorers and
-    metrics, as f1_macro and roc_auc, of module:name of a function (outputs, targets) or a metric of torchmetrics, or
-    {'module:name' = {OPTION = VALUE}}. The first that says which values are better finds the best round."""
+    """Scores of all outputs at once, on the server and on clients: a list of scikit-learn's scorers and metrics, such
+    as f1_macro and roc_auc, of module:name of a function (outputs, targets) or a metric of torchmetrics, or
+    {'module:name' = {OPTION = VALUE}}. The first with a known direction finds the best round."""
     initial: Any
-    """The state before round 1 of a torch module: the final model of a run, by its folder, or a .safetensors or .pt
-    file of a state_dict. Data, strategy and codec may be others. Empty: the module's own."""
+    """State before round 1 of a torch module: the final model of a run, by its folder, or a .safetensors or .pt file of
+    a state_dict. Data, strategy and codec may differ. Empty: the module's initial weights."""

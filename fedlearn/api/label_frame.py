@@ -29,5 +29,5 @@ def counts_of(folder: Path, class_names: Callable[[], tuple[str, ...]]) -> pd.Da
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if dealt is None:
-        raise UsageError(f"{path}: it is not there: nodes of a private model, or of a network, keep it secret")
+        raise UsageError(f"{path}: it is not there: clients of a private model, or of a network, keep it secret")
     return as_frame(dealt, class_names)

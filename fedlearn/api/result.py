@@ -75,7 +75,7 @@ class Run(Predicts):
     @property
     def nodes(self) -> pd.DataFrame:
         """The measurements of nodes, one row for each node and round (nodes.csv)."""
-        return frame_of(self.folder / "nodes.csv", "nodes were not measured")
+        return frame_of(self.folder / "nodes.csv", "clients were not measured")
 
     @property
     def spec(self) -> DataSpec:

@@ -108,7 +108,7 @@ def run(
 
             say_unread(given, config)
         made = Path(config.out)
-        way = f"go on by fedlearn.run(resume={str(made)!r})"
+        way = f"resume by fedlearn.run(resume={str(made)!r})"
         with python_says_how_to_go_on(way, is_stored=(made / CHECKPOINT).exists):
             from fedlearn.commands.run_once import run_once
 
@@ -137,5 +137,5 @@ def python_says_how_to_go_on(way: str, *, is_stored: Callable[[], bool]) -> Iter
             print(f"{str(error).partition(';')[0]}; {way}" if is_stored() else str(error), file=sys.stderr)
             raise SystemExit(error.exit_code) from None
         else:
-            said = f"what was committed is stored; {way}" if is_stored() else "no round was stored yet"
+            said = f"completed rounds are stored; {way}" if is_stored() else "no round was stored yet"
             raise KeyboardInterrupt(said) from None

@@ -46,8 +46,8 @@ def _written(word: str, value: Any) -> str:
 def in_python(text: str) -> str:
     """Return a text with keywords of `fedlearn.run` in place of flags.
 
-    >>> in_python("write --set data.options.target=COLUMN, or go on by --resume runs/a")
-    'write settings={"data.options.target": "COLUMN"}, or go on by resume="runs/a"'
+    >>> in_python("write --set data.options.target=COLUMN, or resume by --resume runs/a")
+    'write settings={"data.options.target": "COLUMN"}, or resume by resume="runs/a"'
     """
     if found := BEGINNING.match(text):
         text = f"{found[1].replace('-', '_')} = {found[2]!r}: {text[found.end() :]}"

@@ -149,7 +149,7 @@ def sweep(
         folder = folder_of(file, planned, quick=quick) if out is None else Path(out)
         check_path(folder, "--out")
         wanted = planned.chosen([f"{_name(axis)}={value}" for axis, those in (only or {}).items() for value in those])
-        with python_says_how_to_go_on("the same call goes on from here", is_stored=folder.exists):
+        with python_says_how_to_go_on("the same call resumes from here", is_stored=folder.exists):
             try:
                 sweep_once(planned, folder, wanted=wanted, limit=limit, halving=halving)
             except KeyboardInterrupt as stop:

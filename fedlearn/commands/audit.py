@@ -17,26 +17,26 @@ def audit(
     draws: Annotated[
         int | None, typer.Option(min=1000, help="Outputs of each data set (default 100000, seeded 400000).")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Audit seeded noise; without it the secure one.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Audit noise of this seed (default: secure noise).")] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Compute losses by replaying whole fits and reports of nodes.")
+        bool, typer.Option("--exact", help="Compute losses by replaying whole fits and clients' updates.")
     ] = False,
     pairs: Annotated[
-        int | None, typer.Option(min=1, help="Of neighboring data sets, for each that is replayed (default 2000).")
+        int | None, typer.Option(min=1, help="Neighboring data sets for each replay (default 2000).")
     ] = None,
     networks: Annotated[
         bool, typer.Option("--networks", help="Audit DP-SGD: sums of neighbors, and trainings with canaries.")
     ] = False,
     nodes: Annotated[
-        bool, typer.Option("--nodes", help="Audit runs that protect nodes: whole runs of neighboring federations.")
+        bool, typer.Option("--nodes", help="Audit client-level privacy: whole runs of neighboring federations.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="With --networks: trainings with canaries, of seeds 1 to N (default 5).")
+        int | None, typer.Option(min=1, help="With --networks: number of trainings with canaries (default 5).")
     ] = None,
 ) -> None:
-    """Try to refute every privacy claim, by experiment or exactly, and check that the auditor catches what is wrong.
+    """Try to refute every privacy claim, by experiment or exactly, and check that the auditor detects planted bugs.
 
-    Exit code 1 if a claim is refuted, or if what is planted (bugs, slips of 5 %) is not.
+    Exit code 1 if a claim is refuted, or if a planted bug (such as an error of 5 %) is not.
     """
     if draws is not None and exact:
         raise UsageError("--draws is for the audit by experiment; --exact takes --pairs")

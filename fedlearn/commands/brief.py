@@ -29,7 +29,7 @@ class Brief(TyperCommand):
         self.params.append(
             click.Option(
                 ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_print_all,
-                help="Show every flag, with all that is known of it.",
+                help="Show every flag, with its full meaning.",
             )
         )  # fmt: skip
 

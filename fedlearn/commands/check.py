@@ -23,16 +23,16 @@ def check(
         list[str] | None,
         typer.Argument(
             metavar="[NAME...]",
-            help="Names of strategy.name, or module:Class from outside; all algorithms without any.",
+            help="Values of strategy.name, or your own module:Class (default: all algorithms).",
         ),
     ] = None,
     claimed: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="Which algorithm a class from outside is to be.")
+        str, typer.Option("--as", metavar="NAME", help="Algorithm that your own class should equal.")
     ] = "",
 ) -> None:
     """Check an algorithm against a quadratic problem with a known solution.
 
-    A strategy or a learner walks through real runs of the inline engine; any other class by its own method walk. For a
+    A strategy or a learner makes real runs of the inline engine; any other class needs a method walk. For a
     failed check, the likely cause is printed. Exit code 1 if one fails.
     """
     from fedlearn.algorithms.conformance.subjects import subject_of

@@ -12,7 +12,7 @@ from fedlearn.commands.shared import check_address
 from fedlearn.config.tables.running import DEVICE
 from fedlearn.core.errors import UsageError
 
-SERVER, NODE, OWNER = "Where the server is", "This node", "What its owner allows (with --ledger)"
+SERVER, NODE, OWNER = "Where the server is", "This client", "What its owner allows (with --ledger)"
 VARIABLE = "FEDLEARN_"  # and the flag in capitals: so the variables of docker-compose.yml are called
 
 
@@ -47,35 +47,35 @@ class Option(NamedTuple):
 
 NEEDED = inspect.Parameter.empty
 OPTIONS = {
-    "superlink": Option(str, NEEDED, "HOST:PORT", "The server's address for nodes.", SERVER, False),
+    "superlink": Option(str, NEEDED, "HOST:PORT", "The server's address for clients.", SERVER, False),
     "root_certificates": Option(
-        Path | None, None, "FILE", "The server's public/ca.crt: who the server must be.", SERVER, False,
+        Path | None, None, "FILE", "The server's public/ca.crt, to verify the server.", SERVER, False,
     ),
     "insecure": Option(
-        bool, False, "", "Without TLS and without a node key; for trials on one machine.", SERVER, False,
+        bool, False, "", "Without TLS and key; only for trials on one machine.", SERVER, False,
     ),
     "keys": Option(
-        Path, Path("keys"), "FOLDER", "Folder with this node's private key, a file named by its number.", NODE, False,
+        Path, Path("keys"), "FOLDER", "Folder with this client's private key, a file named by its number.", NODE, False,
     ),
     "claims": Option(
-        Path, Path("claims"), "FOLDER", "Folder shared by the clients of this machine: each takes another key.", NODE,
+        Path, Path("claims"), "FOLDER", "Folder shared by the clients of this machine, each with another key.", NODE,
         False,
     ),
     "memory": Option(
-        Path | None, None, "FOLDER", "Folder for what the node keeps from round to round, over restarts.", NODE, False,
+        Path | None, None, "FOLDER", "Folder for the client's memory from round to round, over restarts.", NODE, False,
     ),
-    "partition": Option(int | None, None, "N", "Number of the key; else the first free one."),
+    "partition": Option(int | None, None, "N", "Number of the key (default: first free one)."),
     "own_data": Option(
-        bool, False, "", "The folder FEDLEARN_DATA has this node's own data: use all, not one of many shares.",
+        bool, False, "", "FEDLEARN_DATA has this client's own data: train on all of them, not on a share.",
     ),
-    "device": Option(str, "", "NAME", "Where it trains: cpu, which is the default, cuda, cuda:1, mps, or auto."),
+    "device": Option(str, "", "NAME", "Device for training: cpu (default), cuda, cuda:1, mps, or auto."),
     "health": Option(str, "", "HOST:PORT", "Serve gRPC health checks there.", NODE, False),
     "attack": Option(
-        str, "", "NAME", "For tests of a deployment: lie in every report, as sign-flip or module:Class.",
+        str, "", "NAME", "For tests of a deployment: attack in every update, by sign-flip or module:Class.",
     ),
-    "attack_options": Option(str, "", "JSON", 'Options of --attack, as {"scale": 2}.'),
+    "attack_options": Option(str, "", "JSON", 'Options of --attack, such as {"scale": 2}.'),
     "peers": Option(
-        Path | None, None, "FILE", "Public keys, a line each: it takes part in secure sums with these nodes alone.",
+        Path | None, None, "FILE", "Public keys, a line each: secure aggregation only with these clients.",
     ),
     "least_peers": Option(int | None, None, "N", "Minimum participants, including this client (default 3).", least=3),
     "colluding_peers": Option(
@@ -83,41 +83,43 @@ OPTIONS = {
     ),
     "ledger": Option(
         Path | None, None, "FOLDER",
-        "Folder for the account of what the data have paid for, over all runs and servers.", OWNER,
+        "Folder for the ledger of spent privacy budget, over all runs and servers.", OWNER,
     ),
     "data_name": Option(
-        str, "", "NAME", "Name of the data in the ledger; else that of the folder FEDLEARN_DATA. Never change it.",
+        str, "", "NAME", "Name of the data in the ledger (default: the folder FEDLEARN_DATA). Never change it.",
         OWNER,
     ),
     "policy": Option(
-        Path | None, None, "FILE", "TOML file with the limits below, as largest_epsilon = 3; flags win over it.", OWNER,
+        Path | None, None, "FILE", "TOML file with the limits below, such as largest_epsilon = 3; flags win over it.",
+        OWNER,
     ),
 }  # fmt: skip
 LIMITS = {
     "largest_epsilon": Option(float | None, None, "X", "Largest epsilon over all runs and servers.", OWNER),
     "delta": Option(
-        float | None, None, "X", "Probability at which it need not hold, as 1e-6; else 0: no Gaussian noise.", OWNER,
+        float | None, None, "X", "Largest delta, such as 1e-6 (default 0: no Gaussian noise).", OWNER,
     ),
     "epsilon_of_a_run": Option(
-        float | None, None, "X", "Largest epsilon of one run; else that of all. Another seed is another run.", OWNER,
+        float | None, None, "X", "Largest epsilon of one run (default: that of all). Another seed is another run.",
+        OWNER,
     ),
-    "least_records": Option(int | None, None, "N", "With fewer records the node is never ready.", OWNER),
-    "most_questions": Option(int | None, None, "N", "Questions that are answered in all; else 10000.", OWNER),
+    "least_records": Option(int | None, None, "N", "With fewer records the client is never ready.", OWNER),
+    "most_questions": Option(int | None, None, "N", "Maximum number of answers in all (default 10000).", OWNER),
     "bins": Option(
-        int | None, None, "N", "Bins of a column in exact statistics; else 20. No server chooses others.", OWNER,
+        int | None, None, "N", "Bins of a column in exact statistics (default 20); no server can change them.", OWNER,
     ),
-    "models": Option(str | None, None, "NAME,...", "Models that may be trained; else fedlearn's private ones.", OWNER),
+    "models": Option(str | None, None, "NAME,...", "Allowed models (default: fedlearn's private ones).", OWNER),
     "declared": Option(
         str | None, None, "FILE",
-        "With --own-data: the .toml file that declares the table; no server names another one.", OWNER,
+        "With --own-data: the .toml file that declares the table; no server can change it.", OWNER,
     ),
     "hours": Option(
         str | None, None, "HH:MM-HH:MM",
-        "Hours of the day in which the node works, by its own clock, as 20:00-06:00; else always.", OWNER,
+        "Working hours by the client's clock, such as 20:00-06:00 (default: always).", OWNER,
     ),
     "seeded_noise": Option(bool | None, None, "", "Accept seeded noise, which gives no privacy.", OWNER),
     "public_sizes": Option(
-        bool | None, None, "", "The number of records may be published; each epsilon then counts double.", OWNER,
+        bool | None, None, "", "Allow publishing the number of records; each epsilon then counts double.", OWNER,
     ),
 }  # fmt: skip
 """What the owner allows, by the names of a policy's entries."""
@@ -126,8 +128,8 @@ LIMITS = {
 def client(*, device: str, attack: str, attack_options: str, **options: Any) -> None:
     """Run one node: connect to a server, train on the data of this machine when it asks, until stopped.
 
-    The node opens no port; it connects to the server's port alone. Ends with one line if key, certificate or ledger are
-    not as they must be. Guide: docs/howto/deployment.md.
+    The client opens no port; it only connects to the server's port. It ends with an error if key, certificate or
+    ledger are invalid. Guide: docs/howto/deployment.md.
     """
     from fedlearn.engine.deployment.client import ClientOptions, run
 
@@ -155,6 +157,6 @@ def check_attack(name: str, options: str, *, has_ledger: bool) -> None:
     from fedlearn.attacks import load_attack
 
     if load_attack(name, options).sees_all:
-        raise UsageError(f"--attack {name}: it needs the honest reports of all nodes: use it in a simulation")
+        raise UsageError(f"--attack {name}: it needs the honest updates of all clients: use it in a simulation")
     if has_ledger:
-        raise UsageError("--attack: a node that lies for a test spends nothing: leave --ledger out")
+        raise UsageError("--attack: a client that attacks for a test must not spend budget: leave --ledger out")

@@ -13,18 +13,18 @@ from fedlearn.core.errors import UsageError
 
 def declare(
     data: Annotated[Path, typer.Argument(metavar="FILE", help="A table, a .npz file or a folder of pictures.")],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="Of a table: the column that is learned.")] = "",
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="Target column of a table.")] = "",
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Where to write it; else beside FILE, with its name.")
+        Path | None, typer.Option(metavar="FILE.toml", help="Output file (default: FILE.toml in its folder).")
     ] = None,
-    delimiter: Annotated[str, typer.Option(metavar="CHARACTER", help="Between the cells of a CSV file, as ';'.")] = "",
-    decimal: Annotated[str, typer.Option(metavar="CHARACTER", help="Before the decimals in a CSV file.")] = ".",
-    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of a CSV file, as cp1252.")] = "utf-8",
+    delimiter: Annotated[str, typer.Option(metavar="CHARACTER", help="Delimiter of a CSV file, such as ';'.")] = "",
+    decimal: Annotated[str, typer.Option(metavar="CHARACTER", help="Decimal character of a CSV file.")] = ".",
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Encoding of a CSV file, such as cp1252.")] = "utf-8",
 ) -> None:
     """Write a draft of the TOML file that declares private data: classes, ranges, categories, sizes.
 
-    Read the draft and edit it: its values are read from the records, and are public once the file is used. A file that
-    is there is not replaced. Guide: docs/howto/private_records.md.
+    Edit the draft: its values come from the records, and are public once the file is used. An existing file is
+    not replaced. Guide: docs/howto/private_records.md.
     """
     import tomli_w
 

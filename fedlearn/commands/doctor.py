@@ -20,7 +20,7 @@ from fedlearn.core.errors import RunFailed, printable
 from fedlearn.plugins.extras import EXTRA_OF
 
 OK, NOTE, FAULT = "ok", "note", "fault"
-PORTS = {8443: "nodes connect to it (fedlearn server)", 8000: "runs are submitted to it", 8765: "--dashboard"}
+PORTS = {8443: "clients connect to it (fedlearn server)", 8000: "runs are submitted to it", 8765: "--dashboard"}
 LEAST_FREE = 5.0  # GB: torch with CUDA takes 5
 WITHOUT_DATA = "without it cifar10 is downloaded; digits and diabetes come with scikit-learn"
 
@@ -36,11 +36,11 @@ class Finding:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON, and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
 ) -> None:
-    """Look at this machine: versions, cores, GPU, data, cache, disk, ports, and say what to do.
+    """Check this machine: versions, cores, GPU, data, cache, disk, ports; print what to do.
 
-    Exit code 1 if something is there without which no run begins.
+    Exit code 1 if a fault prevents every run.
     """
     found = list(findings())
     if as_json:
@@ -125,7 +125,7 @@ def _cache() -> Finding:
 
     found = cache_folder()
     if found is None:
-        return Finding("cache", NOTE, f"{named_cache()} cannot be used", "set FEDLEARN_CACHE to a folder of your own")
+        return Finding("cache", NOTE, f"{named_cache()} cannot be used", "set FEDLEARN_CACHE to your own folder")
     return Finding("cache", OK, f"{found}, {_gigabytes(found):.0f} GB free")
 
 

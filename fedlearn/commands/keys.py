@@ -9,26 +9,26 @@ import typer
 
 
 def keys(
-    clients: Annotated[int, typer.Option(min=1, metavar="N", help="Number of nodes; more than before adds keys.")],
+    clients: Annotated[int, typer.Option(min=1, metavar="N", help="Number of clients; more than before adds keys.")],
     folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the keys, existing or new.")] = Path("keys"),
     host: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Names and addresses by which nodes know the server.")
+        str, typer.Option(metavar="NAME,...", help="Names and addresses by which clients reach the server.")
     ] = "",
     owner: Annotated[str, typer.Option(metavar="UID:GID", help="Owner of all these files; needs root.")] = "",
     rotate: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="A node to get a new key, signed by the one before; may be repeated."),
+        typer.Option(metavar="N", help="Replace this client's key; the old key signs the new one; may be repeated."),
     ] = None,
     give: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Another folder to make for the owner; may be repeated."),
+        typer.Option(metavar="FOLDER", help="Another folder to create for the owner; may be repeated."),
     ] = None,
 ) -> None:
-    """Make the keys of a server and its nodes that are not there yet; none is ever replaced unless you ask for it.
+    """Make missing keys of a server and its clients; existing keys are replaced only on request.
 
-    Only the server's certificate is: within 30 days of its end, or for other names. The folder then holds public/
-    (ca.crt, and the public keys of nodes), server/ and secret/ (of the server), nodes/N (the private key of node N:
-    give each node its own), and authority/ (with which certificates are made: keep it off the server).
+    The server's certificate is replaced within 30 days of its end, or for other names. The folder then holds public/
+    (ca.crt, and the public keys of clients), server/ and secret/ (of the server), nodes/N (the private key of client
+    N: give each client its own), and authority/ (which signs certificates: keep it off the server).
     """
     from fedlearn.engine.deployment.keys import give_to, make_keys, rotate_node_key, valid_until
 

@@ -28,19 +28,17 @@ class Action(StrEnum):
 
 
 def ledger(
-    action: Annotated[Action, typer.Argument(help="List what was spent, or look whether all is what was written.")],
+    action: Annotated[Action, typer.Argument(help="List the spent budget, or check the files for changes.")],
     folder: Annotated[Path, typer.Argument(help="The clients' --ledger.")],
-    delta: Annotated[
-        float, typer.Option(help="Probability at which Gaussian noise is counted; pure epsilon holds without one.")
-    ] = 1e-6,
+    delta: Annotated[float, typer.Option(help="Delta for Gaussian noise; pure epsilon needs none.")] = 1e-6,
 ) -> None:
-    """Show what nodes' own data have paid for, run by run, or check that no line was changed or is gone.
+    """Show the spent privacy budget of clients' own data, run by run, or check that no line was changed or deleted.
 
-    A line of Gaussian noise has its noise multiplier (z), rounds and sampling rate in place of an epsilon. The sum is
-    that of an adaptive filter: it holds whatever servers chose after they had seen earlier answers.
+    A line of Gaussian noise has its noise multiplier (z), rounds and sampling rate instead of an epsilon. The sum is
+    that of an adaptive filter: it holds even if servers choose by earlier answers.
 
-    The sets of nodes of exact sums (NAME.sets) are counted, and checked in the same way. Exit code 1 if a file is not
-    what was written: the first bad line is named. 2 if there is none.
+    The sets of clients of exact sums (NAME.sets) are counted, and checked in the same way. Exit code 1 if a file was
+    changed, with its first bad line; 2 if there is none.
     """
     from fedlearn.runs import node_sets
     from fedlearn.runs.ledgers import LedgerFile, names_in
@@ -61,7 +59,7 @@ def _sets(file: LedgerFile) -> None:
     from fedlearn.runs.node_sets import sets_in
 
     sets = _sound(file, lambda: sets_in(file.read()))
-    print(f"{file.path}: sound; exact sums over {len(sets)} sets of nodes")
+    print(f"{file.path}: sound; exact sums over {len(sets)} sets of clients")
 
 
 def _checked(file: LedgerFile, delta: float) -> None:
@@ -89,7 +87,7 @@ def _show(file: LedgerFile, delta: float) -> None:
         so_far.append(each)
         when = datetime.fromtimestamp(each.time, UTC).strftime("%Y-%m-%d %H:%M") if each.time else "-"
         noise = "secure" if each.is_secure else "seeded"
-        relation = each.relation.value.replace("record", each.unit.value)
+        relation = each.relation.value.replace("record", each.unit.word)
         cost = (_cost(each), relation, noise, "yes" if each.question in answered else "no")
         rows.append(
             (when, each.run, each.about, str(each.round_number), *cost, f"{spent_by(so_far, delta=delta).epsilon:.6g}")
@@ -114,4 +112,4 @@ def _sound(file: LedgerFile, look: Callable[[], Found]) -> Found:
     try:
         return look()
     except LedgerDamaged as error:
-        raise RunFailed(f"{file.path}: {error}: put a copy of the folder back; the node refuses until then") from None
+        raise RunFailed(f"{file.path}: {error}: put a copy of the folder back; the client refuses until then") from None

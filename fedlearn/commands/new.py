@@ -39,17 +39,17 @@ TABLE = ("sweep", "table.toml", "--out", "runs/table")
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the folder, and of the Python package in it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the folder, and of the Python package in it.")],
     algorithm: Annotated[
-        bool, typer.Option("--algorithm", help="An algorithm: its file, its test, its row in a table.")
+        bool, typer.Option("--algorithm", help="Make an algorithm: its file, its test, its row in a table.")
     ] = False,
     run: Annotated[
-        bool, typer.Option("--run", help="Of an algorithm: make it if it is not there, and run its table.")
+        bool, typer.Option("--run", help="With --algorithm: make it if it does not exist, and run its table.")
     ] = False,
 ) -> None:
     """Make a small project in a folder: own data, model and strategy, a test, and the commands that run them.
 
-    With --algorithm: a strategy and a learner, a test against formulas, and a table in which it stands beside others.
+    With --algorithm: a strategy and a learner, a test against formulas, and a table that compares it with others.
     """
     package = name.strip().replace("-", "_")
     if run and not algorithm:
@@ -87,10 +87,10 @@ def _write(folder: Path, package: str, files: Mapping[str, str]) -> None:
 
 
 def _run_table(folder: Path) -> None:
-    """Run the table of an algorithm in its folder; a table that was stopped goes on."""
+    """Run the table of an algorithm in its folder, or resume it."""
     done = subprocess.run([sys.executable, "-m", "fedlearn", *TABLE], cwd=folder, check=False)
     if done.returncode:
-        raise RunFailed(f"{said(folder)}: the table has failed; the same command goes on with it")
+        raise RunFailed(f"{said(folder)}: the table has failed; the same command resumes it")
 
 
 def _check(name: str, package: str) -> None:

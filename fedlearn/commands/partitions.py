@@ -20,11 +20,11 @@ def partitions(
     config: ConfigFiles = None,
     set_: Assignments = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw it: a .png, .svg or .pdf file.")
+        Path | None, typer.Option(metavar="FILE", help="Also draw a figure: a .png, .svg or .pdf file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print sizes and counts as JSON, and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON: sizes and counts.")] = False,
 ) -> None:  # fmt: skip
-    """Print how many examples of which label each client of a run has; nothing is trained.
+    """Print the number of examples of each label on each client of a run, without training.
 
     The flags are those of simulate: the same flags give the partition of that run.
     """

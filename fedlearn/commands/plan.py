@@ -35,33 +35,33 @@ def plan(
     given: dict[str, Any],
     config: ConfigFiles = None,
     set_: Assignments = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the bytes as JSON, and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only JSON: the bytes.")] = False,
     separation: Annotated[
         int,
         typer.Option(
             min=0,
             rich_help_panel=NOISE,
-            help="Rounds from one participation of a node to its next (privacy.separation); 0: as many as nodes and "
-            "availability allow, and some fewer.",
+            help="Rounds from one participation of a client to its next (privacy.separation); 0: as many as clients "
+            "and availability allow, and some fewer.",
         ),
     ] = 0,
     availability: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of nodes that are ready.", rich_help_panel=NOISE)
+        float, typer.Option(min=0, max=1, help="Share of clients that are ready.", rich_help_panel=NOISE)
     ] = 1.0,
     records: Annotated[
-        int, typer.Option(min=1, help="Declared number of records of a node.", rich_help_panel=NOISE)
+        int, typer.Option(min=1, help="Declared number of records of a client.", rich_help_panel=NOISE)
     ] = 1000,
     steps: Annotated[int, typer.Option(min=1, help="Steps of a round.", rich_help_panel=NOISE)] = 20,
     parameters: Annotated[
-        int, typer.Option(min=1, help="Numbers of the model; cnn has 62006.", rich_help_panel=NOISE)
+        int, typer.Option(min=1, help="Number of parameters of the model; cnn has 62006.", rich_help_panel=NOISE)
     ] = 62_006,
 ) -> None:  # fmt: skip
-    """Print what a run of these settings will send, both ways; it is not run, but for a trial of few nodes and rounds.
+    """Predict the bytes of a run, uplink and downlink, by a trial of few clients and rounds.
 
-    With --devices also the seconds of a node's part in a round. With --epsilon and --delta, instead, the noise that
-    the promise needs, by what may be assumed about participation: "noise / clip" is the norm of the noise in one
-    round's (step's) mean, in clipping norms; "error" is the noise in the model after all rounds, relative to sampling
-    with a tight account. There --rounds is 30 and --batch-size 50 unless given.
+    With --devices also the seconds of a client in a round. With --epsilon and --delta instead the required noise, by
+    assumption about participation: "noise / clip" is the norm of the noise in one round's (step's) mean, in clipping
+    norms; "error" is the noise in the model after all rounds, relative to sampling with a tight account. Then --rounds
+    is 30 and --batch-size 50 by default.
     """
     given = given | flat_from_assignments(set_ or [])
     if not {EPSILON, DELTA} <= given.keys():
@@ -103,13 +103,13 @@ def _show_bytes(found: Foretold) -> None:
         ("up", size(found.message_up), bits(found.bits_up), size(found.bytes_up)),
         ("both", size(found.message_down + found.message_up), bits(found.bits_down + found.bits_up), size(total)),
     ]
-    title = f"{found.model} on {found.dataset}: {found.parameters} parameters, {found.nodes} nodes in each "
+    title = f"{found.model} on {found.dataset}: {found.parameters} parameters, {found.nodes} clients in each "
     heads = ("way", "a message", "bits a parameter", "the whole run")
     Table.of_texts("plan", f"{title}of {found.rounds} rounds", heads, rows, words=1).show()
     if (on := found.devices) is not None:
         times = [("download", on.download), ("training", on.training), ("upload", on.upload), ("all", on.whole)]
-        parts = [(what, seconds(time)) for what, time in [*times, ("all, of the slowest node", on.slowest)]]
+        parts = [(what, seconds(time)) for what, time in [*times, ("all, of the slowest client", on.slowest)]]
         Table.of_texts(
-            "devices", f"a round of the median node on {on.name}; {on.lost:.0%} of trainings are lost",
+            "devices", f"a round of the median client on {on.name}; {on.lost:.0%} of trainings are lost",
             ("part", "time"), parts, words=1,
         ).show()  # fmt: skip

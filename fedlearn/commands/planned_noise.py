@@ -61,7 +61,7 @@ def plan_noise(
             taken=taken,
             separation=wait,
             availability=availability,
-            what=private,
+            what="clients" if private is Protected.NODES else private,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -89,7 +89,7 @@ def _show(ways: list[Option], epsilon: float, delta: float, private: Protected, 
     from fedlearn.report.tables import Table
 
     unit = PrivacyUnit.NODE if private is Protected.NODES else PrivacyUnit.RECORD
-    trust = "trusted server" if private is Protected.NODES else "each node trusts itself alone"
+    trust = "trusted server" if private is Protected.NODES else "each client trusts only itself"
     promise = Guarantee(epsilon, delta, NeighboringRelation.ADD_REMOVE, unit, trust, "participation as in each line")
     sampled = next(way.error for way in ways if way.name == SAMPLING)
     rows = [

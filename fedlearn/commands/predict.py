@@ -15,14 +15,14 @@ def predict(
     rows: Annotated[
         Path, typer.Argument(metavar="ROWS", help="CSV, Parquet, .npy, .npz with X, or a folder of pictures.")
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write: a file that ends in .csv or .parquet.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file, .csv or .parquet.")],
     keep: Annotated[
         list[str] | None,
-        typer.Option("--id", metavar="COLUMN", help="A column of ROWS to keep, as an id; may be repeated."),
+        typer.Option("--id", metavar="COLUMN", help="A column of ROWS to copy, such as an id; may be repeated."),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class or label.")] = False,
     threshold: Annotated[
-        float | None, typer.Option(metavar="P", help="Least probability of the second of two classes, or of a label.")
+        float | None, typer.Option(metavar="P", help="Minimum probability of the second of two classes, or of a label.")
     ] = None,
     top: Annotated[int | None, typer.Option(metavar="K", help="The K likeliest classes, with probabilities.")] = None,
     client: Annotated[
@@ -31,14 +31,14 @@ def predict(
     ] = None,
     best: Annotated[bool, typer.Option("--best", help="Predict with the best model, not the final one.")] = False,
     delimiter: Annotated[
-        str | None, typer.Option(metavar="C", help="Between cells of CSV \\[default: as in the run's data].")
+        str | None, typer.Option(metavar="C", help="Delimiter of CSV \\[default: that of the run's data].")
     ] = None,
-    decimal: Annotated[str | None, typer.Option(metavar="C", help="Before decimals of CSV, as ','.")] = None,
-    encoding: Annotated[str | None, typer.Option(metavar="NAME", help="Of CSV, as cp1252.")] = None,
+    decimal: Annotated[str | None, typer.Option(metavar="C", help="Decimal character of CSV, such as ','.")] = None,
+    encoding: Annotated[str | None, typer.Option(metavar="NAME", help="Encoding of CSV, such as cp1252.")] = None,
 ) -> None:
-    """Predict new rows with the model of a run, prepared exactly as in training; as many rows out as in, in order.
+    """Predict new rows with the model of a run, prepared exactly as in training, in the order of the rows.
 
-    Columns are found by their names. Files are read in pieces, and may be larger than memory.
+    Columns are matched by their names. Files are read in pieces, and may be larger than memory.
     """
     from dataclasses import replace
 

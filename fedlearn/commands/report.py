@@ -45,10 +45,10 @@ def compare(
     a: Annotated[Path, typer.Argument(metavar="A", help="A run folder.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page, with their curves over each other.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the curves of both.")
     ] = None,
 ) -> None:
-    """Print what tells two runs apart: settings, environment, results, where their curves part, their SHA-256."""
+    """Print the differences of two runs: settings, environment, results, first different round, SHA-256."""
     from fedlearn.report.comparing import compared, write_comparison
 
     if html is not None:
@@ -63,7 +63,7 @@ def dashboard(
         str, typer.Option(metavar="[HOST:]PORT", help="Where to listen; on this machine only unless a host is named.")
     ] = DEFAULT_PORT,
 ) -> None:
-    """Serve the live page of runs, going on or ended, until Ctrl-C."""
+    """Serve the live page of running and ended runs, until Ctrl-C."""
     from fedlearn.report.dashboard import serve
     from fedlearn.report.folders import run_folders
     from fedlearn.report.serving import listening, url_of

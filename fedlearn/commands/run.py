@@ -21,7 +21,7 @@ def run(
             "'num-server-rounds=5 lr=0.1', or a TOML file; may be repeated.",
         ),
     ] = None,
-    clients: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Number of nodes.")] = 10,
+    clients: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Number of clients.")] = 10,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 1,
     workers: Annotated[
         int, typer.Option(metavar="N", min=0, max=4096, help="Worker processes; 0 starts one for each core.")
@@ -29,16 +29,16 @@ def run(
 ) -> None:  # fmt: skip
     """Run any Flower App, unchanged, on worker processes of this machine instead of Flower's Ray simulation.
 
-    Its own server app, strategy and client app run as they are. There is no run folder, no gate and no --resume: those
-    belong to the rounds of `fedlearn simulate`.
+    Its server app, strategy and client app run unchanged. There is no run folder, no validation and no --resume:
+    those belong to the rounds of `fedlearn simulate`.
     """
     from fedlearn.engine.embedded.flower_app import run_app
     from fedlearn.flower.flower_apps import read_app
 
     found = read_app(app, run_config or ())
     _say(
-        f"{found.name}: {found.server} and {found.client} on {clients} nodes, seed {seed}; rounds and strategy are the "
-        "app's own, the engine is fedlearn's"
+        f"{found.name}: {found.server} and {found.client} on {clients} clients, seed {seed}; rounds and strategy are "
+        "the app's own, the engine is fedlearn's"
     )
     try:
         result = run_app(found, clients=clients, seed=seed, workers=workers)
@@ -50,9 +50,9 @@ def run(
     if result.notice:
         _say(f"NOTE: {result.notice}")
     if result.arrays_sha256:
-        _say(f"SHA-256 of all arrays that the nodes sent: {result.arrays_sha256}")
+        _say(f"SHA-256 of all arrays that the clients sent: {result.arrays_sha256}")
     if result.messages and result.failed == result.messages:
-        raise RunFailed(f"no node has answered any message; {' '.join(result.why_failed.split())[:300]}")
+        raise RunFailed(f"no client has answered any message; {' '.join(result.why_failed.split())[:300]}")
 
 
 def _say(line: str) -> None:

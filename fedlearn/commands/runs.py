@@ -40,9 +40,9 @@ def runs(
             autocompletion=lambda incomplete: [name for name in ORDERS if name.startswith(incomplete)],
         ),
     ] = "name",
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON, with all that a summary says.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON, with their summaries.")] = False,
 ) -> None:  # fmt: skip
-    """List runs: state, data, model, rounds, what each is judged by, the model's SHA-256.
+    """List runs: state, data, model, rounds, headline metric, the model's SHA-256.
 
     FOLDER is a run folder, a sweep, or a folder of runs; runs/ unless given.
     """

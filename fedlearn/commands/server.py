@@ -23,29 +23,29 @@ class Part(StrEnum):
 
 def server(
     part: Annotated[
-        Part, typer.Argument(help="One part alone, as docker-compose.yml starts each in a container of its own.")
+        Part, typer.Argument(help="Run only one part, as docker-compose.yml does in each container.")
     ] = Part.ALL,
     keys: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Certificates and secrets, as fedlearn keys makes them.")
     ] = Path("keys"),
     state: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder for the data base of messages; it survives a restart.")
+        Path, typer.Option(metavar="FOLDER", help="Folder for the database of messages; it survives a restart.")
     ] = Path("state"),
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where nodes connect: the one port that is open to others.")
+        str, typer.Option(metavar="HOST:PORT", help="Address for clients: the only open port.")
     ] = "0.0.0.0:8443",
     superlink: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where runs are submitted. Who reaches it can start runs: keep "
                           "it on this machine.")
     ] = "127.0.0.1:8000",
     runtime: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Of the proxy alone: where an app in another container connects.")
+        str, typer.Option(metavar="HOST:PORT", help="Only for the proxy: address for an app in another container.")
     ] = "",
     health: Annotated[str, typer.Option(metavar="HOST:PORT", help="Of one part: serve health checks there.")] = "",
 ) -> None:  # fmt: skip
-    """Run a server, until stopped: nodes connect to it (fedlearn client), runs are submitted to it (fedlearn submit).
+    """Run a server, until stopped: clients connect to it (fedlearn client), users submit runs (fedlearn submit).
 
-    Needs nginx. Ends with one line if a key is missing, a certificate is over, or a port is taken. Guide:
+    Needs nginx. It ends with an error if a key is missing, a certificate has expired, or a port is in use. Guide:
     docs/howto/deployment.md.
     """
     from fedlearn.engine.deployment.server import ServerOptions, become, run

@@ -29,28 +29,28 @@ def settings(
     key: Annotated[
         str,
         typer.Argument(
-            metavar="[WORD]", help="A setting, a table of settings, the last word of one, or any word of its meaning.",
+            metavar="[WORD]", help="A setting, a table, the last word of a setting, or a word of its meaning.",
             autocompletion=settings_like, show_default=False,
         ),
     ] = "",
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say which value a run would have and where it comes from.")
+        bool, typer.Option("--explain", help="Print the values of a run with their sources.")
     ] = False,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Print a JSON Schema of files of settings: types, ranges, meanings.")
+        bool, typer.Option("--schema", help="Print a JSON Schema for settings files: types, ranges, meanings.")
     ] = False,
-    config: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="With --explain: as of simulate.")] = None,
+    config: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="With --explain: as in simulate.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="With --explain: as of simulate.",
+        typer.Option("--set", metavar="KEY=VALUE", help="With --explain: as in simulate.",
                      autocompletion=assignments_like),
     ] = None,
 ) -> None:  # fmt: skip
     """Print all settings as a TOML template, explain one, or search them.
 
-    WORD is a setting, a table of settings, or the last word of one: its meaning, default, range and flag are told.
-    Any other word is looked for in names and meanings.
-    With --explain and the flags of simulate: where each value comes from that is not the default.
+    WORD is a setting, a table of settings, or the last word of a setting: prints meaning, default, range and flag.
+    Any other word is searched in names and meanings.
+    With --explain and the flags of simulate: the source of each value that is not the default.
     """
     given = given | flat_from_assignments(set_ or [])
     if schema:

@@ -73,7 +73,7 @@ def run_settings(
         if configs:
             raise UsageError("--config and --resume: a resumed run has its own settings")
         if "model.initial" in given:
-            raise UsageError("--from and --resume: a resumed run goes on from its own state: leave one of them out")
+            raise UsageError("--from and --resume: a resumed run continues from its own state: leave one of them out")
         stored = RunFolder(resume).read_settings()
         objects.look_in(resume)
         if given.get("engine.name", stored.get("engine.name")) != stored.get("engine.name"):
@@ -94,7 +94,7 @@ def run_settings(
     folder = Path(settings.out) if settings.out else new_folder()
     if (folder / "checkpoint.json").exists():
         raise UsageError(
-            f"--out {said(folder)}: it holds a run; go on with it by --resume {folder}, or name another folder"
+            f"--out {said(folder)}: it holds a run; resume it by --resume {folder}, or name another folder"
         )
     if settings.data.scaling:
         from fedlearn.data.scaling import with_scaling
@@ -126,7 +126,7 @@ def resumable(folder: Path, *, is_new: bool = True) -> Iterator[None]:
             yield
     except KeyboardInterrupt as stop:
         if _is_begun(folder):
-            raise Interrupted(stop, f"; go on by --resume {_short(folder)}", folder) from None
+            raise Interrupted(stop, f"; resume by --resume {_short(folder)}", folder) from None
         _remove_unstarted(folder, is_new=is_new)
         raise Interrupted(stop, " before anything was stored") from None
     except UsageError:
@@ -213,7 +213,8 @@ def result_rows(summary: dict[str, Any], folder: Path) -> Iterator[tuple[str, st
         if (value := summary.get(metric.name)) is None or (metrics.tested and metric in metrics.evaluated):
             continue
         if metric.is_privacy_loss:
-            counted, unit = "; ".join(_counted_in(summary)), summary.get("unit", "record")
+            counted, unit = "; ".join(_counted_in(summary)), str(summary.get("unit", "record"))
+            unit = unit.replace("node", "client")
             yield "privacy spent", f"{metric.title} {value:g} per {unit} ({counted})"
         elif (best := summary.get(f"best_{metric.name}")) is not None:
             once = metric in metrics.tested

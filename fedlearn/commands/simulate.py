@@ -36,7 +36,7 @@ def simulate(
     given: dict[str, Any],
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Go on with the run in this folder.", rich_help_panel=RUNNING),
+        typer.Option(metavar="FOLDER", help="Resume the run in this folder.", rich_help_panel=RUNNING),
     ] = None,
     config: Annotated[
         list[Path] | None,
@@ -54,13 +54,13 @@ def simulate(
     ] = None,
     accept_code: Annotated[
         bool,
-        typer.Option("--accept-code", help="With --resume: continue although own code has changed; the results say so.",
+        typer.Option("--accept-code", help="With --resume: continue with changed own code; the results say so.",
                      rich_help_panel=RUNNING),
     ] = False,
     dashboard: Annotated[
         str | None,
         typer.Option(
-            metavar="[HOST:][PORT]", help="Serve a live page while the run goes on; on port 8765 of this machine "
+            metavar="[HOST:][PORT]", help="Serve a live page during the run; on port 8765 of this machine "
             "unless told otherwise.", rich_help_panel=RUNNING,
         ),
     ] = None,
@@ -72,13 +72,13 @@ def simulate(
         ),
     ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print nothing but notes and errors.", rich_help_panel=RUNNING)
+        bool, typer.Option("--quiet", help="Print only notes and errors.", rich_help_panel=RUNNING)
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.", rich_help_panel=RUNNING)
+        bool, typer.Option("--json", help="Print only JSON: the summary.", rich_help_panel=RUNNING)
     ] = False,
 ) -> None:  # fmt: skip
-    """Run a federation on this machine: every node trains on its own part of the data.
+    """Run a federation on this machine: every client trains on its own part of the data.
 
     Without any flag: the CIFAR-10 CNN on 100 clients, 20 of them in each of 20 rounds.
     """

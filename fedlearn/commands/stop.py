@@ -18,8 +18,8 @@ def stop(
 ) -> None:
     """Stop a run or a sweep of this machine, and wait until it has ended.
 
-    All committed rounds that were stored stay, and --resume goes on to the same bytes. The run ends with exit code 0
-    and status interrupted.
+    Stored rounds stay, and --resume continues to the same bytes. The run ends with exit code 0 and status
+    interrupted.
     """
     from fedlearn.runs.stop_requests import ask_to_stop, is_running
 

@@ -17,25 +17,28 @@ from fedlearn.runs.reading import check_path
 def submit(
     superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="The server's Control API.")],
     root_certificates: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Certificate authority, PEM; without it there is no TLS.")
+        Path | None, typer.Option(metavar="FILE", help="Certificate authority, PEM; without it no TLS.")
     ] = None,
     nodes: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Public keys of the nodes to let in, as 3.pub for partition 3."),
+        typer.Option(metavar="FOLDER", help="Public keys of the allowed clients, such as 3.pub for partition 3."),
     ] = None,
     runs: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the server app writes run folders; must be the same here.")
+        Path,
+        typer.Option(metavar="FOLDER", help="Folder of the server app's run folders; the same path here."),
     ] = Path("runs"),
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Of the new run folder; else the time.")] = None,
-    resume: Annotated[str | None, typer.Option(metavar="NAME", help="Go on with this run.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the run folder (default: the time).")
+    ] = None,
+    resume: Annotated[str | None, typer.Option(metavar="NAME", help="Resume this run.")] = None,
     config: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Settings as TOML, JSON or YAML; may be repeated.")
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")] = None,
-    retries: Annotated[int, typer.Option(min=0, help="How often to resume after the server app has died.")] = 3,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for all nodes before the run.")] = 120.0,
+    retries: Annotated[int, typer.Option(min=0, help="Maximum number of resumes after the server app has died.")] = 3,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for all clients before the run.")] = 120.0,
 ) -> None:
-    """Run a federation on real clients over a network, and follow it; ends as the run ends.
+    """Run a federation on real clients over a network, and follow it to its end.
 
     docker-compose.yml starts the clients and this. Exit code 1, with the reason in the last line, if the run failed.
     """

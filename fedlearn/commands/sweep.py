@@ -39,7 +39,7 @@ def sweep(
     plan: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PLAN.toml]", help="Base settings, axes and seeds in a file; flags win over its base settings.",
+            metavar="[PLAN.toml]", help="File with base settings, axes and seeds; flags win over its base settings.",
             show_default=False,
         ),
     ] = None,
@@ -53,12 +53,12 @@ def sweep(
     ] = None,
     seeds: Annotated[
         str | None,
-        typer.Option(metavar="N,N", help="Each point is run with each seed \\[default: 1].", rich_help_panel=SWEEP),
+        typer.Option(metavar="N,N", help="Seeds of each point \\[default: 1].", rich_help_panel=SWEEP),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Where; goes on with what it holds \\[default: runs/NAME of the plan].",
+            metavar="FOLDER", help="Folder; resumes a sweep in it \\[default: runs/NAME of the plan].",
             rich_help_panel=SWEEP,
         ),
     ] = None,
@@ -74,7 +74,7 @@ def sweep(
         typer.Option(metavar="AXIS=LABEL", help="Run these points now; may be repeated.", rich_help_panel=SWEEP),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="What the plan's \\[quick] table says.", rich_help_panel=SWEEP)
+        bool, typer.Option("--quick", help="Use the plan's \\[quick] table.", rich_help_panel=SWEEP)
     ] = False,
     slurm: Annotated[
         bool,
@@ -98,11 +98,11 @@ def sweep(
         ),
     ] = None,
 ) -> None:  # fmt: skip
-    """Run every combination of some settings with every seed, in one warm engine, and report on them.
+    """Run every combination of some settings with every seed, and report on them.
 
-    PLAN.toml holds base settings, axes and seeds; without it, flags say all.
+    PLAN.toml holds base settings, axes and seeds; or use only flags.
     The folder gets runs.csv, rounds.csv and points.csv (means and deviations over seeds), a page, and the run folders.
-    Whatever had stopped it, the same command goes on with it; more seeds or values may be added.
+    The same command resumes a stopped sweep; you may add seeds or values.
     """
     from fedlearn.commands.sweep_once import folder_of, planned_sweep, sweep_once
     from fedlearn.sweeps.sweep_plan import axes_in
@@ -126,7 +126,7 @@ def sweep(
             return
         sweep_once(planned, folder, wanted=wanted, limit=seconds, halving=halving)
     except KeyboardInterrupt as stop:
-        raise Interrupted(stop, "; the same command goes on from here") from None
+        raise Interrupted(stop, "; the same command resumes from here") from None
 
 
 def _write_array(planned: Plan, folder: Path, wanted: Callable[[Run], bool]) -> None:

@@ -20,7 +20,7 @@ from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.names import CHECKPOINT, EVENTS, MANIFEST, SETTINGS, SUMMARY, state_name
 
-NO_MANIFEST = f"{MANIFEST}: there is none: the run is of an earlier version, goes on or was killed"
+NO_MANIFEST = f"{MANIFEST}: missing: the run is of an earlier version, is running or was killed"
 GONE = f"{MANIFEST}: it is missing, and the run has ended: no file but those of {CHECKPOINT} can be compared"
 
 

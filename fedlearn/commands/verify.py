@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def verify(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that has ended.")],
     again: Annotated[
-        bool, typer.Option("--again", help="Run it again, with its code, in a folder of its own; compare the SHA-256.")
+        bool, typer.Option("--again", help="Run it again, with its code, in another folder; compare the SHA-256.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare a run with its checksums: files, stored round, data, own code, versions. Exit code 1 if any differs.
+    """Compare a run with its checksums: files, stored round, data, own code, versions. Exit code 1 for differences.
 
     Checksums find damage and careless edits; only --again finds a forgery, as checksums can be forged, too.
     """

@@ -85,7 +85,7 @@ def _check_no_anchor(words: list[str], text: str, setting: str) -> None:
     for word in words:
         if word.partition(":")[0] in (anchor.NAME, anchor.MOVING):
             is_down = setting == "compression.downlink"
-            what = "it is the first word" if is_down else "nodes keep an anchor of what is sent down to them"
+            what = "it is the first word" if is_down else "clients keep an anchor of what is sent down to them"
             raise SettingError(setting, text, f"stage {word!r}: {what}: write compression.downlink = {word},eden")
 
 

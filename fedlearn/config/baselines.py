@@ -38,9 +38,9 @@ TRAINING = {"proximal_mu": 0.0, "partial": False, "stack": 1}
 DATA = {"partition": "iid", "partition_options": ""}  # of one node
 EVALUATION = {"beside": ""}  # a node alone has nothing else
 NOTES = {
-    CENTRAL: "baseline central: one node holds all examples and passes over them %.3g times a round, as often as the "
+    CENTRAL: "baseline central: one client holds all examples and passes over them %.3g times a round, as often as the "
     "federation's rounds do on average",
-    LOCAL: "baseline local: each node trains a model of its own, %.3g passes over its examples a round; scores are "
+    LOCAL: "baseline local: each client trains its own model, %.3g passes over its examples a round; scores are "
     "means over these models; the stored model is their mean, which none uses",
 }
 

@@ -80,7 +80,7 @@ class Policy(Settings):
     @classmethod
     def of_file(cls, file: Path | None, **more: Any) -> Self:
         """Return the policy of a TOML file, whose entries `more` replaces; without a file, that of `more` alone."""
-        where = str(file) if file else "the node's policy"
+        where = str(file) if file else "the client's policy"
         try:
             plain = parsed(file.read_bytes()) if file else {}
         except OSError as error:

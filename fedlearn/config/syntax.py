@@ -13,7 +13,7 @@ from fedlearn.core.errors import said
 HOW = {
     "TOML": "write NAME = VALUE, with texts in quotes and each name once",
     "JSON": 'write {"NAME": VALUE, ...}, with names and texts in double quotes',
-    "YAML": "write NAME: VALUE, each name in a line of its own",
+    "YAML": "write NAME: VALUE, each name in its own line",
 }
 OF_TOML = re.compile(r"at line (\d+), column \d+")
 

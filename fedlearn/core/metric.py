@@ -188,10 +188,12 @@ def is_of_devices(name: str) -> bool:
     return name.startswith(REPORTS_OF) or name in {metric.name for metric in virtual_time(())}
 
 
-ANCHORS_SENT = Metric("anchors_sent", "nodes that were sent the anchor", note="the others had it", low=0, is_count=True)
+ANCHORS_SENT = Metric(
+    "anchors_sent", "clients that were sent the anchor", note="the others had it", low=0, is_count=True
+)
 DOWNLINK_ERROR = Metric(
-    "downlink_error", "error of the state on its way down", better="down", low=0,
-    note="L2 norm of what nodes decode less the exact state, by that of the exact state",
+    "downlink_error", "error of the downlink state", better="down", low=0,
+    note="L2 norm of what clients decode less the exact state, by that of the exact state",
 )  # fmt: skip
 """Measured where the state travels as a correction to an anchor."""
 

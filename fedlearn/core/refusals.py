@@ -25,59 +25,59 @@ class Refusal(NamedTuple):
 
 REFUSALS = {
     "app-not-allowed": Refusal(
-        "the server sends another app than the one that is installed on the node",
+        "the server sends another app than the one installed on the client",
         "install the same version of fedlearn on both",
     ),
     "bins-not-declared": Refusal(
-        "sums would be exact, in other bins than the owner has declared: by several grids single values are found",
+        "exact sums in other bins than the owner has declared; sums on several grids would reveal single values",
         "leave out model.options.bins, or ask the owner (--bins)",
     ),
     "code-not-allowed": Refusal(
-        "a setting or the message names code that is in none of fedlearn's tables, or a codec with a private model",
+        "a setting or the message names code outside of fedlearn's tables, or a codec with a private model",
         "use names that fedlearn settings lists, and no codec with a private model",
     ),
     LACKS: Refusal(
-        "the node's own copy of the model has other frozen arrays than the server's",
-        "nothing: the server sends those of its model once; if it comes again, look into the server's log",
+        "the client's copy of the model has other frozen arrays than the server's",
+        "nothing: the server sends its frozen arrays once; if the word comes again, read the server's log",
     ),
     "model-not-allowed": Refusal(
         "the owner does not allow this model", "choose another model.name, or ask the owner for this one (--models)"
     ),
     "no-memory-folder": Refusal(
-        "secure.sums, training.personal or privacy.separation asks nodes to keep something, and it has no folder",
+        "secure.sums, training.personal or privacy.separation needs a memory, and the client has no folder for it",
         "ask the owner to start it with --memory FOLDER, or leave these settings out",
     ),
-    "noise-not-secure": Refusal("the noise would be seeded, which protects no record", 'set privacy.noise = "secure"'),
+    "noise-not-secure": Refusal("the noise would be seeded, which gives no privacy", 'set privacy.noise = "secure"'),
     "private-model": Refusal(
-        "the model is private, and no budget pays for measuring it on a node", "set evaluation.nodes = 0"
+        "the model is private, and no budget pays for measuring it on a client", "set evaluation.nodes = 0"
     ),
     "rows-chosen": Refusal(
-        "sums would be exact, and settings would choose or cut what a node adds",
+        "exact sums, and settings would choose rows or cut a client's sum",
         "leave out data.node_test_share, data.options and gate.max_examples",
     ),
     "sets-not-remembered": Refusal(
-        "sums would be exact, and the node lists no peers or has no ledger, beside which it remembers what it was in",
+        "exact sums, and the client lists no peers or has no ledger to remember their sets of clients",
         'set model.name = "dp-statistics", or ask the owner to start it with --peers and --ledger',
     ),
     "sizes-not-public": Refusal("the number of records would be published", "set privacy.public_sizes = false"),
     "sums-not-masked": Refusal(
-        "the owner lists peers, and takes part in secure sums with them alone",
+        "the owner lists peers, and allows only secure aggregation with them",
         'set secure.sums = "masked", and evaluation.where = "server"',
     ),
     "tells-of-one": Refusal(
-        "the node has added up its answer to this question with other nodes, and both sums may tell what one has added",
-        "ask the same nodes as before, all of them",
+        "the client has answered this question with other clients; both sums together may reveal one client's numbers",
+        "ask the same clients as before, all of them",
     ),
     "trust-not-allowed": Refusal(
-        "the node would add only a share of the noise, which alone protects no record",
-        'set privacy.trust = "local", or secure.sums = "masked" among nodes that list their peers',
+        "the client would add only a share of the noise, which by itself gives no privacy",
+        'set privacy.trust = "local", or secure.sums = "masked" among clients that list their peers',
     ),
     NOT_READY: Refusal(
-        "the node takes no part at the moment, and does not say why",
-        "try again later, or ask the owner, whose log says",
+        "the client does not take part at the moment; only its log says why",
+        "try again later, or ask the owner",
     ),
 }
-"""Word -> meaning. docs/howto/deployment.md has this table."""
+"""Word -> meaning. docs/howto/deployment_owner.md has this table."""
 
 
 def word_for(reason: str) -> str:
@@ -106,7 +106,7 @@ def explained(reason: str) -> str:
     """Return a reason; a word is followed by its meaning and by what can be done.
 
     >>> explained("noise-not-secure")
-    'noise-not-secure: the noise would be seeded, which protects no record; set privacy.noise = "secure"'
+    'noise-not-secure: the noise would be seeded, which gives no privacy; set privacy.noise = "secure"'
     """
     refusal = REFUSALS.get(reason)
     return f"{reason}: {refusal.means}; {refusal.do}" if refusal else reason

@@ -69,7 +69,7 @@ def _mapped(file: Path, examples: int, num_partitions: int) -> NDArray[np.int64]
     """Return the node of each training example, -1 where a file gives the example to no node."""
     nodes = node_of_each(file, examples)
     if num_partitions > (most := int(nodes.max()) + 1):
-        raise SettingError("clients", num_partitions, f"at most {most}, the nodes in {file}")
+        raise SettingError("clients", num_partitions, f"at most {most}, the clients in {file}")
     return nodes
 
 
@@ -130,7 +130,9 @@ def _by_flower(
     except Impossible as error:
         if settings.partition != "pathological":
             raise SettingError("data.partition", settings.partition, str(error)) from error
-        allowed = "some class falls to more nodes than it has examples: take fewer classes per node, or fewer clients"
+        allowed = (
+            "some class falls to more clients than it has examples: take fewer classes per client, or fewer clients"
+        )
         raise SettingError("data.classes_per_node", settings.classes_per_node, allowed) from error
 
 
@@ -138,6 +140,6 @@ def joined(parts: Sequence[Rows], *, examples: int) -> tuple[Rows, Offsets]:
     """Return rows and offsets of a table, having checked that no example is in two partitions."""
     rows = np.concatenate(parts).astype(np.int32, copy=False)
     if np.bincount(rows, minlength=examples).max() > 1:
-        raise RuntimeError("a partitioner gave one example to two nodes: this is a bug")
+        raise RuntimeError("a partitioner gave one example to two clients: this is a bug")
     sizes = np.fromiter((len(part) for part in parts), np.int64, count=len(parts))
     return rows, np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])

@@ -35,7 +35,9 @@ def partitioned_by_record(dataset: Dataset, settings: DataSettings, num_partitio
     name, train = settings.partition, dataset.train
     if json.loads(settings.partition_options or "{}"):
         raise SettingError(
-            "data.partition_options", settings.partition_options, f"{name}, where each record draws its node, has none"
+            "data.partition_options",
+            settings.partition_options,
+            f"{name}, where each record draws its client, has none",
         )
     if name == "natural":
         nodes = groups_of(dataset, num_partitions)

@@ -66,7 +66,7 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
     if not found.nodes:
         return found.dataset()
     nodes = (
-        f"data are given for {len(found.nodes)} nodes: --partition natural --clients {len(found.nodes)} keeps them so"
+        f"data are given for {len(found.nodes)} clients: --partition natural --clients {len(found.nodes)} keeps them so"
     )
     return replace(found, said=(*found.said, nodes)).dataset()
 

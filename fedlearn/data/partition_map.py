@@ -42,9 +42,9 @@ def node_of_each(file: Path, examples: int) -> NDArray[np.int64]:
         if not (_is_count(example) and example < examples):
             raise UsageError(f"{file}, {place}: example {example!r}: it must be an integer from 0 to {examples - 1}")
         if not _is_count(node):
-            raise UsageError(f"{file}, {place}: node {node!r}: it must be an integer from 0")
+            raise UsageError(f"{file}, {place}: client {node!r}: it must be an integer from 0")
         if nodes[example] not in (NO_NODE, node):
-            raise UsageError(f"{file}, {place}: example {example} has node {nodes[example]} already")
+            raise UsageError(f"{file}, {place}: example {example} has client {nodes[example]} already")
         nodes[example] = node
     return nodes
 
@@ -57,7 +57,7 @@ def _from_csv(file: Path, text: str) -> Triples:
     rows = csv.DictReader(text.splitlines())
     names = rows.fieldnames or []
     if "node" not in names or not set(names) <= {"example", "node"}:
-        raise UsageError(f"{file}, line 1: the columns must be example,node or node alone, not {','.join(names)}")
+        raise UsageError(f"{file}, line 1: the columns must be example,node or only node, not {','.join(names)}")
     lines = [(f"line {rows.line_num}", row) for row in rows]
     return [
         (place, _integer(row["example"]) if "example" in names else number, _integer(row["node"]))
@@ -107,20 +107,22 @@ def rows_of_each(returned: object, *, name: str, nodes: int, examples: int) -> l
     if each is not None:
         if each.shape != (examples,) or each.dtype.kind not in "iu":
             raise wrong(
-                f"it must give the node of each of the {examples} examples, and gave {each.dtype} of {each.shape}"
+                f"it must give the client of each of the {examples} examples, and gave {each.dtype} of {each.shape}"
             )
         if len(outside := each[(each < NO_NODE) | (each >= nodes)]):
-            raise wrong(f"it gave node {outside[0]}: with clients = {nodes} nodes are 0 to {nodes - 1}, -1 is no node")
+            raise wrong(
+                f"it gave client {outside[0]}: with clients = {nodes} clients are 0 to {nodes - 1}, -1 is no client"
+            )
         return by_node(each, np.arange(examples, dtype=np.int32), nodes)
     if not isinstance(returned, Sequence) or len(returned) != nodes:
-        raise wrong(f"it must give the node of each example, or the rows of each of the {nodes} nodes")
+        raise wrong(f"it must give the client of each example, or the rows of each of the {nodes} clients")
     parts = [np.asarray(rows, np.int64).reshape(-1) for rows in returned]
     whole = np.concatenate(parts)
     if len(outside := whole[(whole < 0) | (whole >= examples)]):
         raise wrong(f"it gave example {outside[0]}: examples are 0 to {examples - 1}")
     counts = np.bincount(whole, minlength=examples)
     if counts.max(initial=0) > 1:
-        raise wrong(f"it gave example {int(counts.argmax())} to two nodes, or twice to one")
+        raise wrong(f"it gave example {int(counts.argmax())} to two clients, or twice to one")
     return [part.astype(np.int32) for part in parts]
 
 

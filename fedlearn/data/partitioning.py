@@ -90,10 +90,10 @@ def partition_table(
         allowed = f"{name} has none; data.alpha, data.classes_per_node and data.shards_per_node are settings"
         raise SettingError("data.partition_options", settings.partition_options, allowed)
     if is_map(name) and json.loads(settings.partition_options or "{}"):
-        allowed = "a file with the node of each example takes none"
+        allowed = "a file with the client of each example takes none"
         raise SettingError("data.partition_options", settings.partition_options, allowed)
     if by_record and settings.node_test_share:
-        allowed = "no node measures a private model: leave it at 0"
+        allowed = "no client measures a private model: leave it at 0"
         raise SettingError("data.node_test_share", settings.node_test_share, allowed)
     if dataset.made is not None:
         return _of_made(dataset, dataset.made, settings, num_partitions)
@@ -109,11 +109,13 @@ def partition_table(
 def _of_made(dataset: Dataset, made: Made, settings: DataSettings, num_partitions: int) -> PartitionTable:
     """Return the table of a data set that is made node by node; its size does not grow with the number of nodes."""
     if settings.partition not in EVEN:
-        allowed = f"{dataset.name!r} is made node by node: leave it at iid, and set by data.options how nodes differ"
+        allowed = (
+            f"{dataset.name!r} is made client by client: leave it at iid, and set by data.options how clients differ"
+        )
         raise SettingError("data.partition", settings.partition, allowed)
     most = len(dataset.train) // made.per_node
     if not 1 <= num_partitions <= most:
-        raise SettingError("clients", num_partitions, f"from 1 to {most}, the nodes of {dataset.name!r}")
+        raise SettingError("clients", num_partitions, f"from 1 to {most}, the clients of {dataset.name!r}")
     offsets = range(0, (num_partitions + 1) * made.per_node, made.per_node)
     return PartitionTable(Consecutive(), offsets, settings.node_test_share)
 

@@ -78,7 +78,7 @@ class Fleet:
         for name, (low, high) in RANGES.items():
             column = getattr(self, name)
             if column.shape != self.group.shape:
-                raise ValueError(f"{name} has shape {column.shape}, there are {len(self.group)} nodes")
+                raise ValueError(f"{name} has shape {column.shape}, there are {len(self.group)} clients")
             wrong = ~((column >= low) & (column <= high) & (column < math.inf))
             if name in ABOVE_ZERO:
                 wrong |= column == 0

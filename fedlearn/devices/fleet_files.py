@@ -50,7 +50,7 @@ def fleet_from(path: Path, *, clients: int, seed: int) -> Fleet:
             raise ValueError("share must be finite, from 0, and not all of them 0")
         row = rng_for(seed, purpose="devices/kind").choice(rows, clients, p=share / share.sum())
     elif rows < clients:
-        raise ValueError(f"it has {rows} devices, the run has {clients} nodes: add rows, or a column 'share'")
+        raise ValueError(f"it has {rows} devices, the run has {clients} clients: add rows, or a column 'share'")
     else:
         row = np.arange(clients)
     names = [said(name) for name in columns.get("group", ["all"] * rows)]

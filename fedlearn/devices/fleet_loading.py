@@ -53,7 +53,7 @@ def load_devices(settings: DeviceSettings, *, clients: int, seed: int, examples:
     fleet = call_plugin("devices.name", name, make, clients=clients, seed=seed, examples=examples, **options)
     if not isinstance(fleet, Fleet) or len(fleet) != clients:
         raise SettingError(
-            "devices.name", name, f"it returned {quoted(type(fleet))}, expected a Fleet of {clients} nodes"
+            "devices.name", name, f"it returned {quoted(type(fleet))}, expected a Fleet of {clients} clients"
         )
     return fleet
 

@@ -30,8 +30,8 @@ SLOW = (
 
 UNEVEN = 2
 UNEVEN_SHARES = (
-    "data.partition = 'iid': the %d nodes hold from %d to %d records, as with a private model each record draws its "
-    "node, equal ones the same"
+    "data.partition = 'iid': the %d clients hold from %d to %d records, as with a private model each record draws its "
+    "client, equal ones the same"
 )
 STACK_ON_A_GPU = 50  # nodes: a cohort of the published benchmark
 
@@ -51,7 +51,9 @@ def prepared(config: RunConfig) -> RunConfig:
     with checked():
         dataset = dataset_of(config)
         if dataset.made is not None and config.training.baseline == CENTRAL:
-            why = f"the examples of {dataset.name!r} are made node by node, and no node can hold all: take stored data"
+            why = (
+                f"the examples of {dataset.name!r} are made for each client, and no client holds all: take stored data"
+            )
             raise SettingError("training.baseline", CENTRAL, why)
         by_record = _keeps_records(config)
         table = partition_table(
@@ -77,7 +79,7 @@ def _as_baseline(config: RunConfig) -> RunConfig:
     if config.training.baseline != NONE and not model_spec(config.model.name).trains_in_steps:
         raise SettingError(
             "training.baseline", config.training.baseline,
-            f"it is for models that are trained in steps; all data at one node are --clients 1, also for model "
+            f"it is for models that are trained in steps; all data at one client are --clients 1, also for model "
             f"{config.model.name!r}",
         )  # fmt: skip
     return as_baseline(config)
@@ -128,6 +130,6 @@ def _declared(config: RunConfig, privacy: PrivacySettings, records: int, *, is_p
     if not config.protects_records or privacy.records:
         return privacy
     if privacy.noise != "seeded" and not is_public:
-        why = "declare about how many records a node holds: its true number is what noise is to hide"
+        why = "declare about how many records a client holds: its true number is what noise is to hide"
         raise SettingError("privacy.records", 0, why)
     return privacy.model_copy(update={"records": max(records // config.clients, 1)})

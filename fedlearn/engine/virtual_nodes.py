@@ -158,7 +158,7 @@ class VirtualNodes(Grid):
             self.kept.update(unpacked(data))
         except ValueError:
             raise CheckpointError(
-                "the nodes' memories cannot be read back from the checkpoint: put back the file that was written, or "
+                "the clients' memories cannot be read back from the checkpoint: put back the file that was written, or "
                 "begin another run"
             ) from None
 

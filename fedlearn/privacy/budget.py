@@ -47,16 +47,21 @@ class PrivacyUnit(StrEnum):
     RECORD
         One record; a person with several records has several times the loss.
     NODE
-        All data of a node.
+        All data of a client.
 
     Examples
     --------
-    >>> PrivacyUnit("node") is PrivacyUnit.NODE
-    True
+    >>> PrivacyUnit("node") is PrivacyUnit.NODE, PrivacyUnit.NODE.word
+    (True, 'client')
     """
 
     RECORD = "record"
     NODE = "node"
+
+    @property
+    def word(self) -> str:
+        """The word for the unit in sentences."""
+        return "client" if self is PrivacyUnit.NODE else self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +177,8 @@ class PrivacySpent:
     def __str__(self) -> str:
         warning = "" if self.is_secure else "; not secure: protects nobody"
         at = f", delta = {self.delta:g}" if self.delta else ""
-        relation = self.relation.value.replace("record", self.unit.value)
-        return f"epsilon = {self.epsilon:g}{at} ({relation}; unit: {self.unit.value}{warning})"
+        relation = self.relation.value.replace("record", self.unit.word)
+        return f"epsilon = {self.epsilon:g}{at} ({relation}; unit: {self.unit.word}{warning})"
 
 
 def largest_loss(epsilon: float, settings: PrivacySettings) -> PrivacySpent:

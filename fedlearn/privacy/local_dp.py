@@ -81,7 +81,7 @@ class OwnNoise:
         """Return the noise of a run; raise SettingError if delta is not declared, or colluders leave no share."""
         privacy = config.privacy
         if not privacy.delta:
-            raise SettingError("privacy.delta", 0.0, "Gaussian noise needs one: far below 1 / nodes, as 1e-6")
+            raise SettingError("privacy.delta", 0.0, "Gaussian noise needs one: far below 1 / clients, as 1e-6")
         rounds = privacy.participations or config.rounds.total
         is_shared = privacy.trust == "distributed"
         return cls(
@@ -110,8 +110,8 @@ class OwnNoise:
     @property
     def guarantee(self) -> Guarantee:
         """What the whole run promises for a node."""
-        trust = f"at least {self.shares} nodes of a sum keep their noise to themselves" if self.shares else "no trust"
-        sampling = f"no sampling assumed, zeros in the node's place, {self.rounds} rounds of a node at most"
+        trust = f"at least {self.shares} clients of a sum keep their noise to themselves" if self.shares else "no trust"
+        sampling = f"no sampling assumed, zeros in the client's place, {self.rounds} rounds of a client at most"
         return Guarantee(self.epsilon, self.delta, NeighboringRelation.ADD_REMOVE, PrivacyUnit.NODE, trust, sampling)
 
     @property
@@ -143,7 +143,7 @@ class OwnNoise:
         if cost > self.epsilon * (1 + FITS):
             raise SettingError(
                 "privacy.noise_multiplier", self.given,
-                f"{self.rounds} rounds of a node cost epsilon {cost:.4g}, and privacy.epsilon is {self.epsilon:g}: "
+                f"{self.rounds} rounds of a client cost epsilon {cost:.4g}, and privacy.epsilon is {self.epsilon:g}: "
                 "leave it out, and it is calibrated",
             )  # fmt: skip
         if self.shares:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TRUST = "trusted server"
 FIXED = "no sampling assumed, the others are drawn alike"
-WAITING = FIXED + "; each node waits {separation} rounds from one turn to its next, which its own memory enforces"
+WAITING = FIXED + "; each client waits {separation} rounds from one turn to its next, which its own memory enforces"
 SLACK = 1e-9  # relative: a calibrated noise multiplier fits its own budget up to rounding
 
 
@@ -92,7 +92,7 @@ class NodePlan:
         """Return the plan of a run; raise SettingError if delta is not declared."""
         privacy = config.privacy
         if not privacy.delta:
-            raise SettingError("privacy.delta", 0.0, "Gaussian noise needs one: far below 1 / nodes, as 1e-6")
+            raise SettingError("privacy.delta", 0.0, "Gaussian noise needs one: far below 1 / clients, as 1e-6")
         is_sampled, separation = config.samples_poisson, privacy.separation
         return cls(
             privacy.epsilon,

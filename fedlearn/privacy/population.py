@@ -75,4 +75,4 @@ class Study:
 
     def __str__(self) -> str:
         """Return the population in words."""
-        return f"as if of {self.nodes:,} nodes, {self.cohort:,} a round"
+        return f"as if of {self.nodes:,} clients, {self.cohort:,} a round"

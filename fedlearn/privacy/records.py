@@ -73,7 +73,7 @@ class RecordPlan:
         if not privacy.delta:
             raise SettingError("privacy.delta", 0.0, "Gaussian noise needs one: far below 1 / records, as 1e-6")
         if not privacy.records:
-            why = "declare about how many records a node holds: it is public, and the true number stays unknown"
+            why = "declare about how many records a client holds: it is public, and the true number stays unknown"
             raise SettingError("privacy.records", 0, why)
         batch = min(training.batch_size, privacy.records)
         return cls(

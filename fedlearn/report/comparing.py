@@ -217,7 +217,7 @@ def _parting(a: StoredRun, b: StoredRun) -> str:
     if not a.rounds or not b.rounds:
         return "there are no rounds to compare"
     if len(a.rounds) != len(b.rounds):
-        return f"the curves are the same for {min(len(a.rounds), len(b.rounds))} rounds; then one goes on alone"
+        return f"the curves are the same for {min(len(a.rounds), len(b.rounds))} rounds; then only one continues"
     return f"the curves are the same in all {len(a.rounds)} rounds"
 
 

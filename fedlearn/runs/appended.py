@@ -141,7 +141,7 @@ class AppendedFiles:
             elif written is not None:
                 log.warning(
                     "%s is not what was written up to round %d: it was changed by hand, or lost in part; the "
-                    "run goes on with it, and its content on these rounds may be wrong",
+                    "run continues with it, and its content on these rounds may be wrong",
                     file.path, rounds,
                 )  # fmt: skip
         return sound

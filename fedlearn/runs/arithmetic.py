@@ -35,6 +35,6 @@ def refuse(names: Sequence[str], folder: Path) -> None:
     if names:
         what = "; ".join(CHANGES[name] for name in names)
         raise UsageError(
-            f"the run in {folder} was begun before fedlearn's arithmetic changed: {what}: begin another run, or go on "
-            "as it is computed now by --accept-code, which the results will say"
+            f"the run in {folder} began before fedlearn's arithmetic changed: {what}: begin another run, or continue "
+            "with the present arithmetic by --accept-code; the results will say so"
         )

@@ -37,11 +37,13 @@ def checked_code(folder: Path, config: RunConfig) -> dict[str, str]:
     manifest = Manifest.read(folder / CHECKPOINT)
     if changed := changed_code(manifest.code, code):
         raise UsageError(
-            f"{changed[0]}: it has changed since the run in {folder} was begun, and is a part of it: put it back, or "
-            "go on with the code as it is by --accept-code, which the results will say"
+            f"{changed[0]}: it has changed since the run in {folder} began, and is part of that run: restore it, or "
+            "continue with the present code by --accept-code; the results will say so"
         )
     if code and not manifest.code:
-        log.warning("%s: the version that began the run stored no checksums of own code: it goes on as it is", folder)
+        log.warning(
+            "%s: the version that began the run stored no checksums of own code: it continues unchecked", folder
+        )
     return code
 
 

@@ -111,6 +111,6 @@ def storing(folder: Path, path: Path | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunFailed(
-            f"{error.filename or path or folder}: {error.strerror}: it cannot be stored; what was stored before is "
-            f"sound: make room, or let the folder be written to, then go on by --resume {folder}"
+            f"{error.filename or path or folder}: {error.strerror}: it cannot be stored; earlier rounds are safe: "
+            f"free space, or allow writing to the folder, then resume by --resume {folder}"
         ) from error

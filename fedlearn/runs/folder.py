@@ -220,8 +220,8 @@ class RunFolder:
                 other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""
                 way = "begin another run"
                 if model_spec(config.model.name).trains_in_steps:
-                    way = f"go on from its model in another run, by --from {self.path}"
-                what = f"the run in {self.path} was begun with {other}{stored[name]!r}: put that back, or {way}"
+                    way = f"start another run from its model, by --from {self.path}"
+                what = f"the run in {self.path} began with {other}{stored[name]!r}: use that, or {way}"
                 raise SettingError(name, value, what)
 
     def _holds_data_of(self, config: RunConfig) -> bool:

@@ -51,5 +51,5 @@ def read_dealt(folder: Path) -> Dealt | None:
     if what not in (CLASS, LABEL, TENTH, EXAMPLE) or len({len(row) for row in counts}) != 1:
         raise ValueError("it is not what was written: rows of unlike lengths, or an unknown word")
     if type(nodes) is not int or not len(counts[0]) <= nodes <= 2**53:
-        raise ValueError("it is not what was written: more nodes are counted than there are")
+        raise ValueError("it is not what was written: more clients are counted than there are")
     return Dealt(nodes, what, tuple(map(tuple, counts)))

@@ -187,7 +187,7 @@ class Manifest:
         if held is None and (other := OTHER_FORMAT.match(data)) is not None and int(other[1]) < FORMAT:
             raise CheckpointError(
                 f"{path} has format {int(other[1])}, which had no checksum, and this version reads {FORMAT}: "
-                "go on with the version that began the run, or begin another one"
+                "continue with the version that began the run, or begin another one"
             )
         if held is None or hashlib.sha256(held[2]).hexdigest().encode() != held[1]:
             raise CheckpointError(

@@ -52,14 +52,14 @@ def trust_of(config: RunConfig) -> str:
 def counted_in(config: RunConfig) -> str:
     """Return the meaning of an epsilon of this run: between which data sets, of whose data, with whose noise."""
     most = promised(config)
-    counted = f"{neighbors_of(most)}; unit: {most.unit.value}; {trust_of(config)}"
+    counted = f"{neighbors_of(most)}; unit: {most.unit.word}; {trust_of(config)}"
     more = assumed(config)
     return f"{counted}; delta {more['delta']:g}; {more['sampling']}" if more else counted
 
 
 def neighbors_of(loss: PrivacySpent) -> str:
     """Return the relation of the data sets between which a loss is bounded, in its own unit."""
-    return loss.relation.value.replace("record", loss.unit.value)
+    return loss.relation.value.replace("record", loss.unit.word)
 
 
 def assumed(config: RunConfig) -> dict[str, Any]:
@@ -82,13 +82,13 @@ def noise_of_nodes(config: RunConfig) -> dict[str, Any]:
     noise = OwnNoise.of(config)
     whom = "everybody who sees what it sends, the server among them"
     if noise.shares:
-        beside = f" and {config.secure.colluders} nodes that tell it theirs" if config.secure.colluders else ""
+        beside = f" and {config.secure.colluders} clients that tell it theirs" if config.secure.colluders else ""
         whom = f"everybody who sees no less than a sum of {config.fewest_reports} reports{beside}"
     return {
         "noise_multiplier": noise.multiplier,
         "clip": noise.clip,
         "protects": (
-            f"what one node has learned of all its records, against {whom}: {noise.guarantee}; that it took part is "
+            f"what one client has learned of all its records, against {whom}: {noise.guarantee}; that it took part is "
             "not hidden"
         ),
     }
@@ -130,7 +130,7 @@ def _seen_of(config: RunConfig) -> str:
     if config.secure.sums != "masked":
         return UNSEEN
     colluders = config.secure.colluders
-    beside = f", of which {colluders} nodes may tell their own noise" if colluders else ""
+    beside = f", of which {colluders} clients may tell their own noise" if colluders else ""
     return SUMMED.format(fewest=config.fewest_reports, colluders=beside)
 
 

@@ -158,7 +158,7 @@ def read_state(folder: Path, stored: Stored, round_number: int) -> State:
     """
     name = state_name(round_number)
     if not stored.holds_state(round_number):
-        raise CheckpointError(f"{folder / CHECKPOINT} does not name {name}, on which nodes still work")
+        raise CheckpointError(f"{folder / CHECKPOINT} does not name {name}, on which clients still work")
     state = unpack_part(folder, name, _read_named(folder, stored.manifest, name))
     return {name: state[name].reshape(array.shape) for name, array in stored.state.items()}  # of () there is (1,)
 
@@ -177,7 +177,7 @@ def read_code(folder: Path, manifest: Manifest) -> dict[str, str]:
     found = found_code(folder)
     if not named and found:
         log.warning(
-            "%s: the version that began the run stored no checksums of the code in %s: the run goes on with the code "
+            "%s: the version that began the run stored no checksums of the code in %s: the run continues with the code "
             "as it is",
             folder, objects.FOLDER,
         )  # fmt: skip

@@ -119,7 +119,7 @@ class FixedPoint:
         """
         most = weights * self.largest
         if weights > self.nodes * self.largest_weight or (len(total) and int(total.max()) > most):
-            raise Refused("sum-out-of-range", "the sum is larger than its nodes' values can be: one of them has lied")
+            raise Refused("sum-out-of-range", "the sum is larger than its clients' values can be: one of them has lied")
         return total.astype(np.float64) * self.step - weights * self.clip
 
 

@@ -71,11 +71,11 @@ class Level:
 
     def __post_init__(self) -> None:
         if self.nodes < FEWEST:
-            raise UsageError(f"secure sums of {self.nodes} nodes: at least {FEWEST} must take part")
+            raise UsageError(f"secure sums of {self.nodes} clients: at least {FEWEST} must take part")
         if not 0 <= self.colluders <= self.nodes - 2:
-            raise UsageError(f"secure.colluders = {self.colluders}: of {self.nodes} nodes two must be honest")
+            raise UsageError(f"secure.colluders = {self.colluders}: of {self.nodes} clients two must be honest")
         if not (self.is_complete or (2 <= self.neighbors < self.nodes and self.neighbors % 2 == 0)):
-            raise UsageError(f"neighbors = {self.neighbors}: must be even, or all {self.nodes - 1} other nodes")
+            raise UsageError(f"neighbors = {self.neighbors}: must be even, or all {self.nodes - 1} other clients")
         if not self.neighbors < 2 * self.threshold <= 2 * self.neighbors:
             raise UsageError(f"threshold = {self.threshold}: of {self.neighbors} neighbors more than half must help")
         if self.is_complete and 2 * self.threshold <= self.neighbors + self.colluders:
@@ -127,7 +127,9 @@ class Chosen:
         opened, spoiled = level.opened, level.spoiled(self.lost)
         private = "never open a report" if opened == -math.inf else f"open a report with at most 2^{opened:.0f}"
         works = "never spoil the sum" if spoiled == -math.inf else f"spoil the sum with at most 2^{spoiled:.0f}"
-        return f"{level}: {level.nodes} nodes, {level.colluders} colluders {private}; {self.lost} lost nodes {works}"
+        return (
+            f"{level}: {level.nodes} clients, {level.colluders} colluders {private}; {self.lost} lost clients {works}"
+        )
 
 
 def chosen(
@@ -154,19 +156,19 @@ def chosen(
         If no level stands, in one line that says what to change.
     """
     if nodes < FEWEST:
-        raise UsageError(f"secure sums of {nodes} nodes: at least {FEWEST} must take part")
+        raise UsageError(f"secure sums of {nodes} clients: at least {FEWEST} must take part")
     if not 0 <= colluders <= nodes - 2:
-        raise UsageError(f"secure.colluders = {colluders}: of {nodes} nodes two must be honest")
+        raise UsageError(f"secure.colluders = {colluders}: of {nodes} clients two must be honest")
     if not 0 <= dropouts < 1:
-        raise UsageError(f"secure.dropouts = {dropouts}: must be a share of the nodes, from 0 to below 1")
+        raise UsageError(f"secure.dropouts = {dropouts}: must be a share of the clients, from 0 to below 1")
     lost = math.ceil(round(nodes * dropouts, 9))
     for neighbors in [*range(2, nodes - 1, 2), nodes - 1]:
         level = _lowest(nodes, neighbors, colluders, security)
         if level is not None and level.spoiled(lost) <= -success:
             return Chosen(level, lost)
     raise UsageError(
-        f"secure.dropouts = {dropouts}: no threshold above half stands {lost} lost nodes and {colluders} colluders "
-        f"of {nodes}: allow fewer of either, or take more nodes"
+        f"secure.dropouts = {dropouts}: no threshold above half stands {lost} lost clients and {colluders} colluders "
+        f"of {nodes}: allow fewer of either, or take more clients"
     )
 
 

@@ -66,7 +66,7 @@ class NoisyChanges:
             )
         if self.modulus_bits > MOST_BITS:
             raise SettingError(
-                "secure.bits", bits, f"sums of {self.nodes} nodes with their noise do not fit into {MOST_BITS} bits: "
+                "secure.bits", bits, f"sums of {self.nodes} clients with their noise do not fit into {MOST_BITS} bits: "
                 "use fewer",
             )  # fmt: skip
 

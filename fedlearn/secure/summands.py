@@ -181,7 +181,7 @@ class Summands:
         """
         weight = int(total[-1]) if self.is_weighted else nodes
         if not nodes <= weight <= nodes * self.fixed.largest_weight:
-            raise Refused("sum-out-of-range", f"{nodes} nodes cannot weigh {weight}: one of them has lied")
+            raise Refused("sum-out-of-range", f"{nodes} clients cannot weigh {weight}: one of them has lied")
         sums = self.fixed.decoded(total[:-1] if self.is_weighted else total, weight)
         changes, start = {}, 0
         for name, length in self.lengths.items():
@@ -199,5 +199,5 @@ def _at(array: Array, positions: Positions | None) -> Array:
 def _finite(name: str, metrics: Mapping[str, float]) -> float:
     value = metrics.get(name, np.nan)
     if np.isnan(value):
-        raise Refused("wrong-metric", f"{name} was not measured, and a secure sum wants it of each node")
+        raise Refused("wrong-metric", f"{name} was not measured, and a secure sum wants it of each client")
     return float(value)

@@ -47,8 +47,8 @@ class WholeNumbers:
     def __post_init__(self) -> None:
         if self.modulus_bits > MOST_BITS:
             raise UsageError(
-                f"secure sums of {self.nodes} nodes with numbers up to {self.largest:,}: the sum does not fit into "
-                f"{MOST_BITS} bits; use a smaller gate.max_examples, or fewer nodes"
+                f"secure sums of {self.nodes} clients with numbers up to {self.largest:,}: the sum does not fit into "
+                f"{MOST_BITS} bits; use a smaller gate.max_examples, or fewer clients"
             )
 
     @property
@@ -104,5 +104,5 @@ def with_sign(total: Words, *, bits: int, largest: int) -> NDArray[np.int64]:
     signed: NDArray[np.int64] = total.astype(np.int64)
     signed -= (signed >> (bits - 1)) << bits
     if len(signed) and max(-int(signed.min()), int(signed.max())) > largest:
-        raise Refused("sum-out-of-range", "the sum is larger than its nodes' numbers can be: one of them has lied")
+        raise Refused("sum-out-of-range", "the sum is larger than its clients' numbers can be: one of them has lied")
     return signed

@@ -38,8 +38,8 @@ BITS = 61  # of the largest sum of all nodes, without its sign
 MOST_BITS = 52  # of what one record adds: more than a float64 has mean nothing
 BLOCK = 1024  # records whose parts are rounded at once: they stay in the cache
 LEFT = (
-    "round {number} has sums of {now} nodes, round 1 of {first}: a node that leaves ends an exact fit, as both sums "
-    "together would tell what it has added; begin again with the nodes that are there"
+    "round {number} has sums of {now} clients, round 1 of {first}: a client that leaves ends an exact fit, as both "
+    "sums together would tell what it has added; begin again with the clients that are there"
 )
 
 
@@ -148,7 +148,7 @@ class Analysis(SumsModel):
             raise Refused("wrong-count", f"{state['reports'].min()} reports in a round")
         check_size(state["sums"], 1 << BITS)
         if self.finished(state).is_failure:
-            raise Refused("wrong-count", "the sums before have no answer, or are of other nodes")
+            raise Refused("wrong-count", "the sums before have no answer, or are of other clients")
 
     def check_sums(self, arrays: State, *, before: Layout, max_examples: int) -> None:
         """Raise `Refused` for a report that no honest node sends."""

@@ -93,7 +93,7 @@ class ExactStatistics(PrivateStatistics):
     def planned(self, config: RunConfig) -> Self:
         """Return the model of a run with these settings; raise `SettingError` without secure sums."""
         if not config.is_secure:
-            why = "exact statistics of single nodes would be seen: use 'masked', or model.name = 'dp-statistics'"
+            why = "exact statistics of single clients would be seen: use 'masked', or model.name = 'dp-statistics'"
             raise SettingError("secure.sums", config.secure.sums, why)
         return super().planned(config)
 

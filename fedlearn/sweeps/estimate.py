@@ -114,7 +114,7 @@ def foretell(config: RunConfig, run: Run) -> Foretold:
         rows = _rows_of(folder, anchor)
     if not summary.get("parameters"):
         raise UsageError(
-            f"model.name = {config.model.name!r}: its state grows from round to round with what nodes find in their "
+            f"model.name = {config.model.name!r}: its state grows from round to round with what clients find in their "
             "data, so that its bytes are not known before: run one round"
         )
     return _of_rows(config, rows, summary, anchor)

@@ -80,7 +80,7 @@ class CohortGrid(PassingGrid):
         self._looks += 1
         if self._looks > PATIENCE:
             raise RunFailed(
-                f"the strategy waits for more nodes than the cohort of {len(self._node_ids)}: lower its "
+                f"the strategy waits for more clients than the cohort of {len(self._node_ids)}: lower its "
                 "min_train_nodes and min_available_nodes in strategy.options, or raise rounds.cohort"
             )
         return list(self._node_ids)

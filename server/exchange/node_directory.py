@@ -106,7 +106,7 @@ class NodeDirectory:
             return f"{says}, of {self._clients} from 0"
         virtual = self._exchange.nodes_by_partition()
         if virtual is not None and virtual[partition_id] != node_id:
-            return f"{says}, which node {virtual[partition_id]} holds"
+            return f"{says}, which client {virtual[partition_id]} holds"
         if partition_id in self._left_out:
             return self._left_out[partition_id]
         registered = self._registered.get(node_id, partition_id)

@@ -168,7 +168,7 @@ class ReportGate:
             update, norm = self._members(content), 0.0
         parcels = {STATE: update, **self._others(content, member, update)}
         if member.position in self._seen:
-            raise Refused("duplicate", f"node {member.node_id} has already reported")
+            raise Refused("duplicate", f"client {member.node_id} has already reported")
         self._seen.add(member.position)
         return num_examples, norm, parcels
 

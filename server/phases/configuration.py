@@ -81,7 +81,7 @@ def written(
     by_node = {message.metadata.dst_node_id: message for message in written}
     if strangers := by_node.keys() - {member.node_id for member in cohort}:
         raise RunFailed(
-            f"strategy {type(run.strategy).__name__} writes to nodes outside the cohort: {sorted(strangers)}"
+            f"strategy {type(run.strategy).__name__} writes to clients outside the cohort: {sorted(strangers)}"
         )
     # A strategy may leave nodes out (fraction_train below one): positions count those that are left.
     addressed = [member for member in cohort if member.node_id in by_node]

@@ -37,4 +37,4 @@ def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str
         ),
         "",
     )
-    return f"{reported} of {cohort} nodes reported, quorum is {needed}{why}"
+    return f"{reported} of {cohort} clients reported, quorum is {needed}{why}"

@@ -167,7 +167,7 @@ class Intake:
 
     def refuse_second(self, member: Member) -> None:
         """Log that a member has sent another report after its first."""
-        reason = f"duplicate: node {member.node_id} has already reported"
+        reason = f"duplicate: client {member.node_id} has already reported"
         where = {"node": member.node_id, "partition": member.partition_id}
         self._run.events.write(Fate.REFUSED, **self._at.where, **where, reason=reason)
 
@@ -209,7 +209,7 @@ def _collect_replies(
     pending = exchange.send(configuration.messages, configuration.members, book="")
     exchange.traffic.down -= wire.bytes_of_all([configuration.messages[each.position] for each in pending.unsent])
     for member in pending.unsent:
-        intake.write(NodeReport(member.position, Fate.FAILED, reason="the node is not connected"))
+        intake.write(NodeReport(member.position, Fate.FAILED, reason="the client is not connected"))
         intake.tree.place(member.position, None)
     for _ in exchange.looks(until=exchange.clock.now() + deadline):
         came = list(pending.arrivals())

@@ -30,16 +30,16 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     ready = window.pass_by(wanted=wanted)
     if len(ready) < needed:
         late = run.late.answers.take_heard()
-        why = f"{len(ready)} nodes were ready within {run.rounds.selection_window:g} s, {needed} are needed{late}"
+        why = f"{len(ready)} clients were ready within {run.rounds.selection_window:g} s, {needed} are needed{late}"
         run.events.write("too-few-ready", **at.where, ready=len(ready), needed=needed, reason=why)
         run.notices.send({node.node_id: "cancelled" for node in ready}, at)
         first = f"; first reason: {explained(window.why_not)}" if window.why_not else ""
-        why_not = f"only {len(ready)} nodes were ready in the selection window{first}"
+        why_not = f"only {len(ready)} clients were ready in the selection window{first}"
         return Selection(len(ready), (), why_not, window.raised_alike)
     partitions = np.array([node.partition_id for node in ready])
     drawn = list(run.selector.draw(partitions, min(wanted, len(ready)), at))
     if len({*drawn}) != len(drawn) or not {*drawn} <= {*partitions.tolist()}:
-        raise RunFailed(f"selector {type(run.selector).__name__} drew a node twice, or one that was not ready")
+        raise RunFailed(f"selector {type(run.selector).__name__} drew a client twice, or one that was not ready")
     chosen = [node for node in ready if node.partition_id in drawn]
     rejected = [node for node in ready if node.partition_id not in drawn]
     for node in rejected:
@@ -50,7 +50,7 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     why_not = (
         ""
         if chosen or run.selector.may_draw_none
-        else f"the selector drew none of the {len(ready)} nodes that were ready"
+        else f"the selector drew none of the {len(ready)} clients that were ready"
     )
     keys = {node.node_id: node.keys for node in chosen}
     anchors = {node.node_id: node.anchor for node in chosen}
@@ -135,7 +135,7 @@ class _Window:
                 why_not = known(why_not)
             why_not = why_not or self._run.directory.learn(node_id, partition_id)
             if not why_not and partition_id in self._ready:
-                why_not = f"partition {partition_id} is already held by node {self._ready[partition_id].node_id}"
+                why_not = f"partition {partition_id} is already held by client {self._ready[partition_id].node_id}"
             if why_not:
                 self._why_not = self._why_not or why_not
                 self._log("not-ready", node_id, partition_id, reason=why_not)

@@ -117,7 +117,7 @@ def _begun_or_resumed(
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
     if tried.why_not_stacked:
         log.warning(
-            "training.stack = %d: nodes are trained one by one: %s", config.training.stack, tried.why_not_stacked
+            "training.stack = %d: clients are trained one by one: %s", config.training.stack, tried.why_not_stacked
         )
     folder.write_spec(traits.spec)
     if tried.dealt is not None:

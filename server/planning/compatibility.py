@@ -34,15 +34,15 @@ OF_SELECTORS = (
         "with rounds.selector = 'poisson' ",
         Rule(
             "rounds.selector", lambda asked: not asked.is_virtual,
-            "every node must be ready in every round, which is so in simulations alone", "use 'uniform'",
+            "every client must be ready in every round, which is so in simulations alone", "use 'uniform'",
         ),
         Rule(
             "devices.name", lambda asked: asked.config.devices.name,
-            "every node must be ready in every round", "leave it empty",
+            "every client must be ready in every round", "leave it empty",
         ),
         Rule(
             "rounds.over_selection", lambda asked: asked.config.rounds.over_selection > 1,
-            "all nodes that are drawn are waited for", "use 1",
+            "all clients that are drawn are waited for", "use 1",
         ),
         Rule(
             "rounds.schedule", lambda asked: asked.config.rounds.schedule != "synchronous",
@@ -50,7 +50,7 @@ OF_SELECTORS = (
         ),
         Rule(
             "privacy.separation", lambda asked: asked.config.separates_nodes,
-            "nodes are drawn whether or not they have just taken part", "use 'uniform', or a separation of 1",
+            "clients are drawn whether or not they have just taken part", "use 'uniform', or a separation of 1",
         ),
         Rule(
             "privacy.trust", lambda asked: asked.config.privacy.trust == "distributed",
@@ -61,7 +61,7 @@ OF_SELECTORS = (
     Rule(
         "rounds.selector",
         lambda asked: asked.traits.is_private and SELECTORS.load(asked.config.rounds.selector).goes_by_loss,
-        "selector {value!r} goes by the losses of nodes, and nodes whose model or learner is private report none",
+        "selector {value!r} goes by the losses of clients, and clients whose model or learner is private report none",
         "use 'uniform'",
     ),
 )  # fmt: skip
@@ -94,7 +94,7 @@ OF_MODELS = (
     ),
     Rule(
         "evaluation.where", lambda asked: asked.traits.is_private and asked.config.evaluation.where == "nodes",
-        "nodes would send what they measured on data that model or learner keeps private, and no budget covers that",
+        "clients would send what they measured on data that model or learner keeps private, and no budget covers that",
         "use 'server' or 'none'",
     ),
 )  # fmt: skip
@@ -200,7 +200,7 @@ def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str =
     if personal and (asked := list(strategy.answers(state))):
         raise SettingError(
             "training.personal", personal,
-            f"strategy {type(strategy).__name__} asks nodes for {', '.join(asked)} beside the state, which a learner "
+            f"strategy {type(strategy).__name__} asks clients for {', '.join(asked)} beside the state, which a learner "
             "makes of all that it trains, personal layers too: leave it empty, or take another strategy.name",
         )  # fmt: skip
     for name in (*strategy.parcels(state), *strategy.answers(state)):
@@ -214,7 +214,7 @@ def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str =
 def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is_timed: bool) -> None:
     """Refuse to make up devices for nodes that have their own, and to go by times that are none."""
     if is_virtual and not is_timed:
-        why = "virtual nodes without devices take no time that could be told again: name some by --devices"
+        why = "virtual clients without devices take no time that could be told again: name some by --devices"
         if config.rounds.over_selection > 1:
             raise SettingError("rounds.over_selection", config.rounds.over_selection, why)
         if config.training.partial:
@@ -222,16 +222,16 @@ def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is
         if selector.goes_by_time:
             raise SettingError("rounds.selector", config.rounds.selector, why)
     if config.training.partial and (not is_virtual or not model_spec(config.model.name).trains_in_steps):
-        why = "what a node has time for is known of made-up devices, where models are trained in steps: use false"
+        why = "what a client has time for is known of made-up devices, where models are trained in steps: use false"
         raise SettingError("training.partial", True, why)
     if config.training.partial and config.is_secure:
-        why = (
-            "each node would be given a limit of its own, and nodes of one secure sum are all asked the same: use false"
-        )
+        why = "each client would get its own limit, but all clients of one secure sum get the same question: use false"
         raise SettingError("training.partial", True, why)
     if config.devices.name and not is_virtual:
         raise SettingError(
-            "devices.name", config.devices.name, "devices are made up in simulations; nodes on a network have their own"
+            "devices.name",
+            config.devices.name,
+            "devices are made up in simulations; clients on a network have their own",
         )
 
 
@@ -249,10 +249,12 @@ def check_stack(config: RunConfig, *, stacks: bool) -> None:
     """Refuse to train nodes together where no worker has several, or where the clock decides which nodes."""
     count = config.training.stack
     if count > 1 and not stacks:
-        why = "nodes are trained together by engine.name = 'embedded' and 'inline'; elsewhere each trains alone: use 1"
+        why = (
+            "clients are trained together by engine.name = 'embedded' and 'inline'; elsewhere each trains alone: use 1"
+        )
         raise SettingError("training.stack", count, why)
     if count > 1 and config.rounds.schedule != "synchronous":
-        why = f"rounds.schedule = {config.rounds.schedule!r} writes to one node when another has answered: use 1"
+        why = f"rounds.schedule = {config.rounds.schedule!r} writes to one client when another has answered: use 1"
         raise SettingError("training.stack", count, why)
 
 
@@ -262,7 +264,7 @@ def check_invited(config: RunConfig) -> None:
     if 0 < config.rounds.invited < needed:
         raise SettingError(
             "rounds.invited", config.rounds.invited,
-            f"{needed} nodes must be ready (rounds.minimum_ready of rounds.cohort): invite at least as many, or 0",
+            f"{needed} clients must be ready (rounds.minimum_ready of rounds.cohort): invite at least as many, or 0",
         )  # fmt: skip
 
 
@@ -270,7 +272,7 @@ def _check_learner(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
     if strategy.learner and config.training.learner != strategy.learner:
         raise SettingError(
             "training.learner", config.training.learner,
-            f"strategy {config.strategy.name!r} needs nodes that learn by {strategy.learner!r}: use that",
+            f"strategy {config.strategy.name!r} needs clients that learn by {strategy.learner!r}: use that",
         )  # fmt: skip
 
 

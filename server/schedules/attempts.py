@@ -62,11 +62,11 @@ class Attempts:
             if failed is None:
                 return
             if failed.raised_alike and not self.server.store.history.rounds:
-                raise RunFailed(f"every node fails alike, and none has ever reported: {failed.reason}")
+                raise RunFailed(f"every client fails alike, and none has ever reported: {failed.reason}")
             if failed.outcome and failed.outcome == outcome:
                 raise RunFailed(
-                    f"round {round_number} was tried twice by the same nodes, which reported the same: it can never be "
-                    f"committed; reason: {failed.reason}"
+                    f"round {round_number} was tried twice by the same clients, which reported the same: it can never "
+                    f"be committed; reason: {failed.reason}"
                 )
             outcome = failed.outcome
             if failed.is_judged_anew and most == before + rounds.max_attempts:

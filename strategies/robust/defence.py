@@ -39,7 +39,7 @@ def check_attackers(strategy: Robust, cohort: int) -> None:
         raise SettingError(
             "strategy.options.attackers", strategy.attackers,
             f"{type(strategy).__name__} needs {strategy.fewest_reports} reports to stand "
-            f"{strategy.attackers} attackers, and a cohort has {cohort} nodes: use fewer, or a larger rounds.cohort",
+            f"{strategy.attackers} attackers, and a cohort has {cohort} clients: use fewer, or a larger rounds.cohort",
         )  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def test_B1_so_many_that_the_quorum_is_missed_set_a_new_measure(scene):
     nodes = nodes_with(later, count=5)
     nodes[10].report = later  # two of five: no majority, but the quorum is four
     run = scene(nodes, rounds={"total": 2, "max_attempts": 1})
-    with pytest.raises(RunFailed, match=r"3 of 5 nodes reported, quorum is 4; first reason: norm-too-large"):
+    with pytest.raises(RunFailed, match=r"3 of 5 clients reported, quorum is 4; first reason: norm-too-large"):
         run.run()
     assert run.server.typical.norm > run.store.typical.norm
 
@@ -132,7 +132,7 @@ def test_last_line_of_a_run_that_liars_end_names_the_quorum(scene):
         return report_of(scale=1000.0 ** (asked.round_number + asked.attempt - 2))(message, node)
 
     run = scene(nodes_with(further, honest=further), rounds={"total": 2, "max_attempts": 1})
-    with pytest.raises(RunFailed, match=r"6 of 6 reports are unlike .*; 0 of 6 nodes reported, quorum is 5") as failed:
+    with pytest.raises(RunFailed, match=r"6 of 6 reports are unlike .*; 0 of 6 clients reported, quorum") as failed:
         run.run()
     assert "is run again" not in str(failed.value)
 

@@ -222,7 +222,7 @@ PROTOCOL = {
     "a key of the server": ({"roster": roster_of(forged(cipher=bytes(32)))}, "bad-signature"),
     "another masking key": ({"roster": roster_of(forged(mask=bytes(range(32))))}, "bad-signature"),
     "an invented node": ({"roster": roster_of(of_the_server)}, "undecodable"),
-    "a node twice": (
+    "a client twice": (
         {"roster": roster_of(lambda r: replace(r, members=(*r.members[:4], r.members[0])))},
         "wrong-roster",
     ),

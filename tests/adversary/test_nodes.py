@@ -82,7 +82,7 @@ def test_A4_a_node_that_names_anothers_partition_first_keeps_nobody_out(scene):
 def test_A4_without_names_of_keys_a_dispute_names_both_nodes(scene):
     nodes = {100: Node(0), 101: Node(1), 102: Node(2), 103: Node(2, ready_after=1.0)}
     run = scene(nodes, grid=NetworkGrid, rounds={"minimum_ready": 0.5, "quorum": 0.5, "selection_window": 5.0}).run()
-    assert run.reasons("not-ready") == {103: "partition 2 is already held by node 102"}
+    assert run.reasons("not-ready") == {103: "partition 2 is already held by client 102"}
     assert run.store.history.rounds[0].reported == 3
 
 
@@ -191,5 +191,5 @@ def test_D4_a_number_that_cannot_be_sent_is_its_nodes_failure(scene):
 
 def test_E2_fewer_invited_than_must_be_ready_is_refused_before_the_start():
     check_invited(config_of(20, {"rounds": {"cohort": 10, "invited": 8, "minimum_ready": 0.8}}))
-    with pytest.raises(SettingError, match=r"rounds\.invited = 7: 8 nodes must be ready"):
+    with pytest.raises(SettingError, match=r"rounds\.invited = 7: 8 clients must be ready"):
         check_invited(config_of(20, {"rounds": {"cohort": 10, "invited": 7, "minimum_ready": 0.8}}))

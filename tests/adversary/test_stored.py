@@ -440,7 +440,7 @@ def test_c2_run_of_the_format_before_says_what_to_do(sound, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(sound[0], folder)
     (folder / CHECKPOINT).write_text('{"format": 1, "files": {}, "history": []}')
-    with pytest.raises(CheckpointError, match=r"format 1, which had no checksum.*go on with the version"):
+    with pytest.raises(CheckpointError, match=r"format 1, which had no checksum.*continue with the version"):
         read_back(folder)
 
 

@@ -241,7 +241,7 @@ def test_only_not_ready_waits(node, monkeypatch):
 
 
 def test_every_word_but_one_is_about_a_setting():
-    about = {"model", "privacy", "evaluation", "settings", "version", "--memory", "the same nodes"}
+    about = {"model", "privacy", "evaluation", "settings", "version", "--memory", "the same clients"}
     assert NOT_READY in REFUSALS
     for word, refusal in REFUSALS.items():
         assert word == NOT_READY or any(name in refusal.means + refusal.do for name in about), word

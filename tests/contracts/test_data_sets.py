@@ -164,7 +164,7 @@ def test_it_travels_in_a_few_hundred_bytes(found):
 @pytest.mark.parametrize("scheme", ["iid", "dirichlet", "shard"])
 def test_it_can_be_spread_over_nodes(found, scheme):
     if (found.spec.target_shape or found.made) and scheme != "iid":
-        with pytest.raises(SettingError, match="node by node" if found.made else "it skews labels"):
+        with pytest.raises(SettingError, match="client by client" if found.made else "it skews labels"):
             partition_table(found, DataSettings(partition=scheme), num_partitions=7, seed=3)
         return
     table = partition_table(found, DataSettings(partition=scheme), num_partitions=7, seed=3)

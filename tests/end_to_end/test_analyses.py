@@ -106,7 +106,7 @@ def test_a_killed_fit_goes_on_to_the_same_bytes(command, execute, survival):
 def test_a_node_that_fails_in_a_later_round_ends_the_fit_with_one_line(execute, declared, monkeypatch):
     monkeypatch.setenv("FAULTS", "raise:3:3")
     faulty = {**LOGIT, "model.name": "faulty_analysis:ANALYSIS", "data.dataset": declared("sick"), "rounds.quorum": 0.5}
-    with pytest.raises(RunFailed, match="round 3 has sums of 5 nodes, round 1 of 6") as failed:
+    with pytest.raises(RunFailed, match="round 3 has sums of 5 clients, round 1 of 6") as failed:
         execute(faulty, engine="inline")
     assert "\n" not in str(failed.value)
 

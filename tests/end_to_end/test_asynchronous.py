@@ -137,13 +137,13 @@ def test_who_works_on_too_old_a_state_is_told_to_stop(execute):
 @pytest.mark.parametrize(
     ("sets", "named"),
     [
-        (["devices.name="], "rounds.schedule = 'buffered': virtual nodes without devices take no time"),
-        (["rounds.schedule_options.in_flight=11"], "rounds.schedule_options.in_flight = 11: there are 10 nodes"),
-        (["rounds.schedule_options.buffer_size=11"], "rounds.schedule_options.buffer_size = 11: there are 10 nodes"),
+        (["devices.name="], "rounds.schedule = 'buffered': virtual clients without devices take no time"),
+        (["rounds.schedule_options.in_flight=11"], "rounds.schedule_options.in_flight = 11: there are 10 clients"),
+        (["rounds.schedule_options.buffer_size=11"], "rounds.schedule_options.buffer_size = 11: there are 10 clients"),
         (["rounds.schedule_options.buffer=3"], "there is no such option; did you mean buffer_size?"),
         (["rounds.schedule_options.power=-1"], "rounds.schedule_options.power = -1: "),
         (["rounds.schedule_options.staleness=old"], "rounds.schedule_options.staleness = 'old': "),
-        (["rounds.selector=oort"], "rounds.selector = 'oort': schedule 'buffered' draws nodes one by one"),
+        (["rounds.selector=oort"], "rounds.selector = 'oort': schedule 'buffered' draws clients one by one"),
         (["rounds.over_selection=2"], "rounds.over_selection = 2.0: schedule 'buffered' waits for nobody"),
         (["strategy.name=flwr.serverapp.strategy:FedAvg"], "does not say that it takes changes of earlier states"),
         (["model.name=dp-forest"], "rounds.schedule = 'buffered': it adds up changes; model 'dp-forest' has none"),

@@ -92,7 +92,7 @@ def test_who_lies_stands_in_every_result(undisturbed):
     run = undisturbed(LYING)
     assert run.summary["attack"] == "alie"
     assert run.summary["attackers"] == LIARS == sorted(attackers_of(settings_from({**CHEAP, **LYING})))
-    assert "a study with attackers: 2 of 8 nodes lie by alie: 2, 5" in run.summary["notices"]
+    assert "a study with attackers: 2 of 8 clients lie by alie: 2, 5" in run.summary["notices"]
     lied = [(event["round"], event["partition"]) for event in run.events_of("lied")]
     assert lied == [(number, node) for number in (1, 2, 3) for node in LIARS]
 
@@ -202,7 +202,7 @@ def test_liars_of_an_asynchronous_run_lie_alone(execute):
         ({"rounds.schedule": "buffered", "compression.send": "update"}, "counts them as they come: use 'synchronous'"),
         ({"rounds.schedule": "immediate", "compression.send": "update"}, "counts them as they come"),
         ({"secure.sums": "masked", "compression.send": "update"}, "which a secure sum hides"),
-        ({"attack.attackers": 0.1}, "of 8 nodes that is none"),
+        ({"attack.attackers": 0.1}, "of 8 clients that is none"),
         ({"strategy.name": "scaffold", "model.name": "cnn"}, "beside the state"),
         ({"model.name": "dp-forest", "data.dataset": "diabetes"}, "attacks change the entries of a network's state"),
         ({"attack.name": "backdoor", "attack.options.target": 10}, "the classes are 0 to 9"),

@@ -37,11 +37,11 @@ def test_a_lying_supernode_gives_the_bytes_of_the_simulation(tmp_path, execute):
         assert one.stack.wait(run.job.name, PATIENCE) == 0, one.stack.story(60)
         refused = one.submit({**SETTINGS, **ATTACK})
         assert one.stack.wait(refused.job.name, PATIENCE) != 0
-        assert "no server makes the nodes of a network lie" in refused.job.read_log()
+        assert "no server makes the clients of a network lie" in refused.job.read_log()
         log = lying.read_log()
     finally:
         one.stack.down()
     assert "THIS NODE LIES in every report, by --attack sign-flip" in log
-    assert "this node lies, by its own --attack" in log
+    assert "this client lies, by its own --attack" in log
     assert run.summary["model_sha256"] == execute({**SETTINGS, **ATTACK}, engine="inline").sha
     assert run.summary["model_sha256"] != execute(SETTINGS, engine="inline").sha

@@ -87,7 +87,7 @@ def test_personal_layers_are_in_what_the_node_uses_and_tunes_and_not_in_what_all
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"evaluation.nodes": 0}, r"evaluation\.beside = .*: no node measures"),
+        ({"evaluation.nodes": 0}, r"evaluation\.beside = .*: no client measures"),
         ({"evaluation.beside": "alone,better"}, "'better' is none of global, tuned, alone"),
         ({"evaluation.tune_epochs": 0}, r"evaluation\.tune_epochs"),
     ],

@@ -55,7 +55,7 @@ def test_update_shows_what_was_sent_and_masks_the_rest(tmp_path):
 def test_too_few_updates_leave_the_model_and_the_round_begins_anew(tmp_path):
     hand = by_hand(tmp_path)
     before, updates = hand.state, hand.train(hand.select())
-    with pytest.raises(UsageError, match=r"2 of 4 nodes reported, quorum is 4.*select and train anew"):
+    with pytest.raises(UsageError, match=r"2 of 4 clients reported, quorum is 4.*select and train anew"):
         hand.aggregate(updates[:2])
     assert hand.round_number == 1
     assert all(np.array_equal(before[name], array) for name, array in hand.state.items())

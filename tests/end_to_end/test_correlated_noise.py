@@ -65,7 +65,7 @@ def test_epsilon_by_round_is_that_of_the_rounds_so_far_and_ends_at_the_budget(ex
         spent = [float(row["epsilon"]) for row in csv.DictReader(file)]
     assert spent == sorted(spent) and spent[0] < 3 and spent[-1] == pytest.approx(4.0, rel=1e-4) and spent[-1] <= 4.0
     assert (
-        "each node waits 3 rounds from one turn to its next, which its own memory enforces" in run.summary["protects"]
+        "each client waits 3 rounds from one turn to its next, which its own memory enforces" in run.summary["protects"]
     )
     assert (run.summary["separation"], run.summary["bands"]) == (3, 3)
 
@@ -194,8 +194,8 @@ def test_more_rounds_than_the_noise_was_correlated_for_are_refused(execute):
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"privacy.separation": 5}, "3 of 9 nodes a round: while others wait no cohort is left: use at most 3"),
-        ({"rounds.selector": "poisson"}, "nodes are drawn whether or not they have just taken part"),
+        ({"privacy.separation": 5}, "3 of 9 clients a round: while others wait no cohort is left: use at most 3"),
+        ({"rounds.selector": "poisson"}, "clients are drawn whether or not they have just taken part"),
         ({"privacy.noise_multiplier": 0.5}, "7 rounds cost epsilon"),
     ],
 )

@@ -118,7 +118,7 @@ def test_client_code_that_raises_ends_the_run_with_its_reason(federation):
     federation.fault("raise:0:1 raise:1:1 raise:2:1")
     run = federation.submit({**STRICT, "rounds.max_attempts": 2, "rounds.total": 1})
     assert federation.stack.wait(run.job.name, PATIENCE) == 1
-    assert "every node fails alike, and none has ever reported" in run.last_line
+    assert "every client fails alike, and none has ever reported" in run.last_line
     assert "the disk is full" in run.last_line
 
 

@@ -43,7 +43,7 @@ def test_other_seeds_and_settings_give_other_bytes_and_a_failing_node_fails_alon
     assert said(calm.stdout)[1] != said(other.stdout)[1]
     failing = ran(APP, "--clients", 2, "-c", "rounds=1 failing=1", cwd=tmp_path)
     assert failing.returncode == 0, failing.stderr
-    assert "first failure: node 3: ValueError in client.py:17: no disk" in failing.stdout
+    assert "first failure: client 3: ValueError in client.py:17: no disk" in failing.stdout
 
 
 @pytest.mark.parametrize(

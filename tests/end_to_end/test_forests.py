@@ -130,7 +130,7 @@ def test_a_node_takes_one_turn_and_is_not_ready_for_another(execute):
 @pytest.mark.slow
 def test_the_budget_stays_spent_across_a_resume(execute):
     run = execute(UNION)
-    with pytest.raises(RunFailed, match=r"only 0 nodes were ready .*; first reason: budget spent: 1 of epsilon 1"):
+    with pytest.raises(RunFailed, match=r"only 0 clients were ready .*; first reason: budget spent: 1 of epsilon 1"):
         execute({**UNION, "rounds.total": 2}, out=run.folder)
     assert run.committed == 1
     assert run.summary["epsilon"] == 1.0
@@ -139,7 +139,7 @@ def test_the_budget_stays_spent_across_a_resume(execute):
 @pytest.mark.slow
 def test_a_resumed_run_cannot_raise_its_budget(execute):
     run = execute(UNION)
-    with pytest.raises(SettingError, match=r"privacy\.epsilon = 2\.0: the run in .* was begun with 1\.0"):
+    with pytest.raises(SettingError, match=r"privacy\.epsilon = 2\.0: the run in .* began with 1\.0"):
         execute({**UNION, "rounds.total": 2, "privacy.epsilon": 2.0}, out=run.folder)
 
 
@@ -180,7 +180,7 @@ def test_a_private_run_survives_two_of_five_nodes_failing_once_and_spends_no_mor
 @pytest.mark.long  # in short: tests/unit/server/test_spending.py
 def test_what_abandoned_attempts_have_published_is_in_the_summary(execute, tmp_path, monkeypatch):
     monkeypatch.setenv("FAULTS", "kill:1:1 kill:3:1")
-    with pytest.raises(RunFailed, match="3 of 5 nodes reported, quorum is 4"):
+    with pytest.raises(RunFailed, match="3 of 5 clients reported, quorum is 4"):
         execute({**HICCUP, "privacy.noise": "secure"}, out=tmp_path / "run")
     run = Run(tmp_path / "run")
     reported = run.events_of("reported")

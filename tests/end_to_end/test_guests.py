@@ -68,7 +68,7 @@ def test_scaffold_converges_to_the_optimum_that_fedavg_misses(execute):
 
 
 def test_a_strategy_says_which_learner_its_nodes_must_have(execute):
-    with pytest.raises(SettingError, match=r"training\.learner = '': .*needs nodes that learn by 'scaffold:"):
+    with pytest.raises(SettingError, match=r"training\.learner = '': .*needs clients that learn by 'scaffold:"):
         execute({**SCAFFOLD, "training.learner": ""}, engine="inline")
 
 

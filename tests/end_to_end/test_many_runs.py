@@ -201,7 +201,7 @@ def test_other_data_than_the_run_was_begun_with_are_refused(study, name, text):
         fedlearn.run(resume="run", rounds=2, progress=False)
     Path("other_" + name).write_text(text)
     keyword = "data" if name == "houses.csv" else "partition"
-    with pytest.raises(SettingError, match="was begun with"):
+    with pytest.raises(SettingError, match="began with"):
         fedlearn.run(resume="run", rounds=2, progress=False, **{keyword: "other_" + name})
 
 

@@ -67,4 +67,4 @@ def test_verify_says_what_a_folder_can_tell(older, capsys):
 
     verify(older.folder)
     said = capsys.readouterr().out
-    assert ("there is none: the run is of an earlier version" in said) == (older.folder.name not in WITH_MANIFEST)
+    assert ("missing: the run is of an earlier version" in said) == (older.folder.name not in WITH_MANIFEST)

@@ -111,7 +111,7 @@ def test_an_attempt_that_is_made_again_has_the_same_noise(tmp_path, monkeypatch)
 def test_a_sum_of_fewer_shares_is_never_unmasked(execute, monkeypatch):
     monkeypatch.setattr(Chosen, "absent", {4, 5})
     settings = {**SHARED, "rounds.quorum": 0.8}
-    with pytest.raises(RunFailed, match="4 of 6 nodes reported, quorum is 5"):
+    with pytest.raises(RunFailed, match="4 of 6 clients reported, quorum is 5"):
         execute(settings, engine="inline")
     for phase in (
         server.phases.quorum,
@@ -137,7 +137,7 @@ def test_a_node_takes_part_in_no_more_rounds_than_its_noise_is_made_for(execute)
 @BOTH
 def test_a_resumed_run_cannot_be_longer(execute, settings):
     run = execute(settings, engine="inline")
-    with pytest.raises(SettingError, match="was begun with 3"):
+    with pytest.raises(SettingError, match="began with 3"):
         execute({**settings, "rounds.total": 4}, engine="inline", out=run.folder)
 
 
@@ -186,7 +186,7 @@ def test_a_report_longer_than_noise_explains_is_refused(execute, monkeypatch):
         (LOCAL, {"privacy.public_sizes": True}, "use false"),
         (LOCAL, {"strategy.weighting": "examples"}, "use 'uniform'"),
         (LOCAL, {"privacy.delta": 0.0}, "Gaussian noise needs one"),
-        (LOCAL, {"privacy.noise_multiplier": 0.1}, "3 rounds of a node cost epsilon"),
+        (LOCAL, {"privacy.noise_multiplier": 0.1}, "3 rounds of a client cost epsilon"),
         (LOCAL, {"model.name": "odd_nodes:counting"}, "'batches' holds whole numbers"),
         (LOCAL, {"training.learner": "dp-sgd"}, "protects records already"),
         (LOCAL, {"strategy.name": "scaffold"}, "has no noise|learner"),

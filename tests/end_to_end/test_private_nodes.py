@@ -48,7 +48,7 @@ def test_a_round_without_any_node_is_committed_and_paid(execute):
     assert any(row["cohort"] == "0" for row in rows), rows
     spent = [float(row["epsilon"]) for row in rows]
     assert spent == sorted(spent) and spent[-1] == pytest.approx(4.0, rel=1e-3) and spent[-1] <= 4.0
-    assert "Poisson sampling of nodes, rate 0.16" in run.summary["protects"]
+    assert "Poisson sampling of clients, rate 0.16" in run.summary["protects"]
 
 
 @pytest.mark.long
@@ -118,7 +118,7 @@ def test_secure_noise_is_never_the_same(execute):
         ({"strategy.weighting": "examples"}, "use 'uniform'"),
         ({"strategy.name": "median"}, "reads each report"),
         ({"strategy.steps": '{"clip": {"norm": 1.0}}'}, "may lengthen"),
-        ({"rounds.selector": "power-of-choice"}, "go by what nodes report"),
+        ({"rounds.selector": "power-of-choice"}, "go by what clients report"),
         ({"rounds.store_every": 2}, "released twice"),
         ({"evaluation.where": "nodes"}, "has no noise"),
         ({"evaluation.nodes": 2}, "has no noise"),
@@ -141,8 +141,8 @@ def test_what_no_account_covers_is_refused_before_round_1(execute, settings, why
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"rounds.over_selection": 1.5, "devices.name": "phones"}, "every node must be ready|use 1"),
-        ({"devices.name": "phones"}, "every node must be ready"),
+        ({"rounds.over_selection": 1.5, "devices.name": "phones"}, "every client must be ready|use 1"),
+        ({"devices.name": "phones"}, "every client must be ready"),
         ({"secure.sums": "unmasked"}, "use 'uniform'"),
     ],
 )
@@ -156,19 +156,19 @@ STUDY = {**PRIVATE, "privacy.population": 1000, "privacy.population_cohort": 100
 
 def test_a_population_is_never_said_without_what_is_left_for_these_nodes(execute):
     run = execute(STUDY, engine="inline")
-    as_if = r"as if of 1,000 nodes, 1,000 a round: epsilon 4\.00, delta 1e-05; .*; for these 6 nodes: epsilon \d{3,}"
+    as_if = r"as if of 1,000 clients, 1,000 a round: epsilon 4\.00, delta 1e-05; .* these 6 clients: epsilon \d{3,}"
     assert re.search(as_if, run.summary["protects"])
     assert run.summary["epsilon"] > 100 and run.summary["as_if"]["epsilon"] == pytest.approx(4.0, rel=1e-4)
     columns = {metric["name"]: metric for metric in run.summary["metrics"]["reported"]}
-    assert "as if of 1,000 nodes, 1,000 a round; for these 6 nodes: " in columns["epsilon_as_if"]["note"]
-    assert columns["epsilon"]["note"].startswith("for these 6 nodes") and not columns["epsilon"]["high"]
+    assert "as if of 1,000 clients, 1,000 a round; for these 6 clients: " in columns["epsilon_as_if"]["note"]
+    assert columns["epsilon"]["note"].startswith("for these 6 clients") and not columns["epsilon"]["high"]
 
 
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"privacy.population": 5}, "these 6 nodes are to be some of the population"),
-        ({"privacy.population_cohort": 1001}, "a round has no more nodes than there are"),
+        ({"privacy.population": 5}, "these 6 clients are to be some of the population"),
+        ({"privacy.population_cohort": 1001}, "a round has no more clients than there are"),
         ({"clients": 9, "rounds.cohort": 3, "privacy.separation": 2}, "cannot wait as those of a population"),
         ({"clients": 9, "rounds.cohort": 3, "privacy.separation": 2, "privacy.population": 0,
           "privacy.population_cohort": 0, "privacy.clip_quantile": 0.5}, "of the same clipping norm alone"),

@@ -128,7 +128,7 @@ def test_ctrl_c_ends_with_the_line_that_goes_on_and_so_it_does(by_the_command, t
     wait_until(lambda: (tmp_path / "mark").exists() or started.poll() is not None, "a node that hangs")
     started.send_signal(signal.SIGINT)
     _, wrong = started.communicate(timeout=30)
-    assert wrong.splitlines()[-1].startswith("KeyboardInterrupt: what was committed is stored; go on by fedlearn.run(")
+    assert wrong.splitlines()[-1].startswith("KeyboardInterrupt: completed rounds are stored; resume by fedlearn.run(")
     assert "worker" not in wrong
     run = fedlearn.run(resume=tmp_path / "run", progress=False)
     assert run.sha256 == by_the_command.sha
@@ -147,7 +147,7 @@ def test_resume_with_other_code_is_refused_and_with_the_same_goes_on(tmp_path):
         return Net
 
     first = fedlearn.run(data="writers:load", model=net(62), out=tmp_path / "run", **INLINE)
-    with pytest.raises(SettingError, match="was begun with other code: 'object:Net-") as error:
+    with pytest.raises(SettingError, match="began with other code: 'object:Net-") as error:
         fedlearn.run(resume=first, model=net(63), rounds=3, progress=False)
     assert "\n" not in str(error.value)
     again = fedlearn.run(resume=first, model=net(62), rounds=3, progress=False)

@@ -91,7 +91,7 @@ def test_interrupted_or_killed_it_leaves_nothing_and_resumes_to_the_same_bytes(
     assert interrupted.signal(signal.SIGINT, group=True) < SOON
     assert interrupted.process.returncode == 130
     said = interrupted.process.stderr.read()
-    assert said.splitlines() == [f"interrupted; go on by --resume {interrupted.run.folder}"]
+    assert said.splitlines() == [f"interrupted; resume by --resume {interrupted.run.folder}"]
     assert interrupted.run.summary["status"] == "interrupted"
     wait_until(lambda: nothing_is_left(interrupted, place), "Ray", SOON)
 

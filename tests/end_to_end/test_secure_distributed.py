@@ -48,7 +48,7 @@ def test_shares_are_calibrated_without_those_of_colluders(execute):
     alone = execute({**SHARED, "secure.sums": "masked"}, engine="inline")
     beside = execute({**SHARED, "secure.sums": "masked", "secure.colluders": 2}, engine="inline")
     assert alone.sha != beside.sha
-    assert "of which 2 nodes may tell their own noise" in beside.summary["noise_notice"]
+    assert "of which 2 clients may tell their own noise" in beside.summary["noise_notice"]
     with pytest.raises(SettingError, match=r"secure\.colluders = 5.*no noise is left"):
         honest_shares(settings_from({**SHARED, "secure.sums": "masked", "secure.colluders": 5}))
 

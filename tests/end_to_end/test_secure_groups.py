@@ -143,7 +143,7 @@ def test_tensors_may_be_dropped_and_groups_need_no_dropping(tmp_path):
         masked, _, _ = grouped(tmp_path / f"{name}-masked", compression=compression)
         plain, _, _ = grouped(tmp_path / f"{name}-plain", compression=compression, secure={"sums": "unmasked"})
         assert masked["model_sha256"] == plain["model_sha256"]
-        assert "3 groups of 4 nodes or more, 3 neighbors, threshold 2" in str(masked["notices"])
+        assert "3 groups of 4 clients or more, 3 neighbors, threshold 2" in str(masked["notices"])
 
 
 def test_same_bytes_whatever_the_engine_and_the_number_of_workers(tmp_path):

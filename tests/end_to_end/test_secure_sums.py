@@ -71,7 +71,7 @@ def test_quorum_of_the_whole_cohort_is_asked_before_the_sum_is(tmp_path):
     summary, events, grid = run(tmp_path / "run", gone, clients=10, rounds=rounds, secure={"dropouts": 0.3})
     assert summary["status"] == "completed"
     assert {attempt for _, attempt, kind, *_ in grid.heard if kind == "unmasking"} == {2}
-    assert "7 of 10 nodes reported, quorum is 8" in next(e["reason"] for e in events if e["event"] == "abandoned")
+    assert "7 of 10 clients reported, quorum is 8" in next(e["reason"] for e in events if e["event"] == "abandoned")
 
 
 def test_state_that_is_not_finite_is_skipped_once_its_sum_was_asked_for(tmp_path, monkeypatch):
@@ -217,9 +217,9 @@ def test_summary_and_page_say_what_the_server_has_seen(tmp_path):
     summary, _, _ = run(tmp_path / "run", gone)
     assert summary["secure"] == {"asked": 2, "skipped": 1, "fewest": 5, "own_keys": False}
     (line,) = (each for each in account([read_run("run", tmp_path / "run")]) if each.startswith("Secure sums"))
-    assert "the server saw sums of 5 reports and more, and no single one" in line
+    assert "the server saw only sums of at least 5 updates" in line
     assert "keys that the server relays. 1 of 2 rounds were skipped" in line
-    assert "against an active one only where nodes list one another as peers" in " ".join(summary["notices"])
+    assert "against an active one only where clients list one another as peers" in " ".join(summary["notices"])
     plain, _, _ = run(tmp_path / "plain", secure={"sums": "unmasked"})
     assert "secure" not in plain
 

@@ -43,7 +43,7 @@ def test_sum_of_five_supernodes_of_which_one_vanishes_has_the_bytes_of_the_simul
         one.up()
         run = one.submit(SETTINGS)
         assert one.stack.wait(run.job.name, PATIENCE) == 0, one.stack.story(60)
-        assert "takes part in secure sums alone, with 5 listed nodes" in one.client_of(0).read_log()
+        assert "takes part in secure sums alone, with 5 listed clients" in one.client_of(0).read_log()
         stored = b"".join(path.read_bytes() for path in run.folder.rglob("*") if path.is_file())
     finally:
         one.stack.down()
@@ -52,7 +52,7 @@ def test_sum_of_five_supernodes_of_which_one_vanishes_has_the_bytes_of_the_simul
     assert run.summary["model_sha256"] == simulated.sha
     committed = [event for event in run.events if event["event"] == "committed"]
     assert [(each["reported"], each["failed"]) for each in committed] == [(5, 0), (4, 1)]
-    assert "against an active one only where nodes list one another as peers" in " ".join(run.summary["notices"])
+    assert "against an active one only where clients list one another as peers" in " ".join(run.summary["notices"])
     assert b'"seed":' not in stored.replace(b'"seed": 1', b"")
 
 

@@ -65,7 +65,7 @@ def test_what_cannot_be_stacked_is_said_once_and_trained_one_by_one(execute, cap
         execute({**STACKED, "model.name": "faulty:model"}, engine="inline")
     said = [record.getMessage() for record in caplog.records if "training.stack" in record.getMessage()]
     why = "FaultySGD changes how a node is trained, and does not say can_stack = True"
-    assert said == [f"training.stack = 4: nodes are trained one by one: {why}"]
+    assert said == [f"training.stack = 4: clients are trained one by one: {why}"]
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,19 @@ def test_what_cannot_be_stacked_is_said_once_and_trained_one_by_one(execute, cap
     [
         (
             {"client.mods": ["flwr.clientapp.mod:message_size_mod"]},
-            "client.mods may change what a node is given to learn",
+            "client.mods may change what a client is given to learn",
         ),
         ({"training.precision": "bfloat16-mixed"}, "training.precision is not float32"),
-        pytest.param({"model.name": "dp-forest", "data.dataset": "diabetes"}, "its nodes have ledgers", marks=SLOW),
+        pytest.param({"model.name": "dp-forest", "data.dataset": "diabetes"}, "its clients have ledgers", marks=SLOW),
     ],
 )
 def test_nodes_that_must_not_be_trained_together_are_not(execute, caplog, changes, why):
     with caplog.at_level(logging.WARNING):
         execute({**STACKED, "model.name": "linear", "rounds.total": 1, **changes}, engine="inline")
-    assert any(f"nodes are trained one by one: {why}" in message for message in caplog.messages)
+    assert any(f"clients are trained one by one: {why}" in message for message in caplog.messages)
 
 
 def test_rounds_without_cohorts_are_refused(execute):
     asynchronous = {"rounds.schedule": "buffered", **PHONES}
-    with pytest.raises(SettingError, match=r"training.stack = 4: rounds.schedule = 'buffered' writes to one node when"):
+    with pytest.raises(SettingError, match=r"training.stack = 4: rounds.schedule = 'buffered' writes to one client"):
         execute({**STACKED, **asynchronous}, engine="inline")

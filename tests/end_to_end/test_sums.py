@@ -185,7 +185,7 @@ def test_killed_between_rounds_it_resumes_to_the_same_bytes(command, execute, un
 def test_rounds_divide_the_budget_so_a_resume_keeps_them(execute):
     run = execute(NUMBERS, engine="inline")
     assert [event["epsilon"] for event in run.events_of("committed")] == pytest.approx(np.linspace(0.2, 1.0, 6))
-    with pytest.raises(SettingError, match=r"rounds\.total = 9: the run in .* was begun with 6"):
+    with pytest.raises(SettingError, match=r"rounds\.total = 9: the run in .* began with 6"):
         execute({**NUMBERS, "rounds.total": 9}, out=run.folder, engine="inline")
 
 

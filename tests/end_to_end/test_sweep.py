@@ -115,7 +115,7 @@ def test_finished_sweep_runs_nothing_again_and_grows(reference, tmp_path):
     results = run_sweep(PLAN, reference)
     assert {path: path.stat().st_mtime_ns for path in reference.glob("runs/*/checkpoint.json")} == before
     assert len(results) == 8
-    with pytest.raises(UsageError, match=r"training.lr = 0.7: the run in .* was begun with 0.05"):
+    with pytest.raises(UsageError, match=r"training.lr = 0.7: the run in .* began with 0.05"):
         run_sweep(PLAN.with_other(base={"training.lr": 0.7}), reference)
     with pytest.raises(UsageError, match=r"has 2 rounds, more than rounds.total = 1"):
         run_sweep(PLAN.with_other(base={"rounds.total": 1}), reference)
@@ -168,7 +168,7 @@ def test_interrupted_it_says_how_to_go_on(start, tmp_path):
     wait_until(lambda: (tmp_path / "killed" / "runs.csv").exists(), "the first run")
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
-    assert process.stderr.read() == "interrupted; the same command goes on from here\n"
+    assert process.stderr.read() == "interrupted; the same command resumes from here\n"
 
 
 EXPERIMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem not in NO_PLANS)

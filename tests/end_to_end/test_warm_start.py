@@ -30,6 +30,6 @@ def test_resume_needs_the_file_no_more_and_names_the_way_to_another_strategy(tmp
     begun.unlink()
     assert end_of("simulate", "--resume", run.folder, "--rounds", 2, "--quiet") == 0
     assert end_of("simulate", "--resume", run.folder, "--rounds", 3, "--strategy", "fedadam") == 2
-    assert f"go on from its model in another run, by --from {run.folder}" in capsys.readouterr().err
+    assert f"start another run from its model, by --from {run.folder}" in capsys.readouterr().err
     assert end_of("simulate", "--resume", run.folder, "--from", run.folder) == 2
     assert "--from and --resume" in capsys.readouterr().err

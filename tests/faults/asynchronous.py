@@ -151,7 +151,7 @@ def everybody_with_story(ended: Ended) -> Iterator[str]:
         sent = [(*asked.at, asked.partition) for asked in ended.network.asked[: seen.asked]]
         at_work = {key[2] for key in sent if ended_in.get(key, place) > place}
         for event in _endings(seen):
-            if event["partition"] in ended.schedule.moving or event.get("reason") == "the node is not connected":
+            if event["partition"] in ended.schedule.moving or event.get("reason") == "the client is not connected":
                 continue
             words = {word: n for word in ("late", "refused", "abandoned") if (n := told[*_key(event), word])}
             expected: list[dict[str, int]] = {

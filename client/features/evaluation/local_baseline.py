@@ -31,7 +31,7 @@ class LocalBaseline(NodeFeature):
 
     def why_not_stacked(self) -> str:
         """Return that nodes begin with different states."""
-        return "each node trains a model of its own"
+        return "each client trains a model of its own"
 
     def state(self, state: State, memory: NodeMemory) -> State:
         """Return the node's own state; the server's before the node has one."""

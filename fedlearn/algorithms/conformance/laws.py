@@ -34,14 +34,14 @@ LAWS: dict[str, dict[str, object]] = {
 
 SAYS = {
     "walk": "every round is that of the paper's formulas",
-    "unequal steps": "the same where nodes take 2 and 10 steps",
+    "unequal steps": "the same where clients take 2 and 10 steps",
     "momentum": "the same with momentum 0.9 in the local steps",
     "weak pull": "the same with alpha 0.1 and 50 steps",
     "optimum": "it comes to rest at the common optimum, 7.5",
-    "optimum, exact steps": "the same, of nodes that solve their problems",
+    "optimum, exact steps": "the same, of clients that solve their problems",
     "optimum, unequal sizes": "the same where one has five times the examples, and weighs as many: 9.375",
-    "one node": "with one node it is plain SGD",
-    "nodes alike": "with nodes that are alike it is plain SGD",
+    "one node": "with one client it is plain SGD",
+    "nodes alike": "with clients that are alike it is plain SGD",
     "off": "without its own term it is FedAvg",
 }
 """Law -> what it says, in one line."""
@@ -66,7 +66,7 @@ MISTAKES = {
         "added to the gradient",
         "no alpha y": "the pull lacks its half alpha y, and pulls by -alpha x alone",
     },
-    "ditto": {"begins anew": "the node's own model begins each round at the common one, instead of where it was"},
+    "ditto": {"begins anew": "the client's own model begins each round at the common one, instead of where it was"},
 }  # fmt: skip
 """Algorithm -> known mistakes: the word of its walk, and what it means."""
 
@@ -126,7 +126,7 @@ def judged(algorithm: str, law: str, found: Walk) -> Verdict:
         what = f"x after round {place + 1} is {shown}, not {wanted.states[place]:.6g}"
         return Verdict(law, False, f"{what}: {_cause(algorithm, law, found)}")
     if found.own and (place := _first_apart(found.own, losses)) is not None:
-        what = f"the loss of node {place}'s own model is {found.own[place]:.6g}, not {losses[place]:.6g}"
+        what = f"the loss of client {place}'s own model is {found.own[place]:.6g}, not {losses[place]:.6g}"
         return Verdict(law, False, f"{what}: {_cause(algorithm, law, found)}")
     return Verdict(law, True)
 

@@ -16,12 +16,12 @@ class AttackSettings(Settings):
     name: Annotated[str, Flag("--attack", "NAME", Panel.REPORTS)] = Field(
         default="",
         description=(
-            "How the attackers of a simulation lie, for a study: {names}, or module:Class. Empty: all are honest."
+            "Attack by some clients of a simulation, for a study: {names}, or module:Class. Empty: all are honest."
         ),
     )
     attackers: Annotated[float, Field(gt=0, lt=1), Flag("--attackers", "X", Panel.REPORTS), ReadBy.ATTACKS] = Field(
-        default=0.2, description="Share of the nodes that lie, rounded down; which ones, the seed says."
+        default=0.2, description="Share of the clients that attack, rounded down; the seed draws them."
     )
     options: Annotated[Options, ReadBy.ATTACKS] = Field(
-        default="", description="The attack's own, keyword parameters of its constructor, as z of alie."
+        default="", description="Keyword parameters of the attack's constructor, such as z of alie."
     )

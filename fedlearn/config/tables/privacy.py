@@ -22,105 +22,107 @@ class PrivacySettings(Settings):
     ] = Field(
         default="",
         description=(
-            "What the training of a torch module protects. nodes: each node with all its records, by changes that the "
-            "node clips, and noise (privacy.trust says whose). records: each record of a node, by "
-            "gradients of single examples that are clipped, and noise on their sum (DP-SGD; training.learner = "
-            "dp-sgd). Empty: nothing; private models protect records by themselves."
+            "Differential privacy of a torch module. nodes: client-level, each client with all its records; "
+            "clients clip their changes, and noise is added (privacy.trust says by whom). records: example-level, "
+            "each record of a client, by clipped gradients of single examples and noise on their sum (DP-SGD; "
+            "training.learner = dp-sgd). Empty: none; private models protect records by themselves."
         ),
     )
     epsilon: Annotated[Positive, Flag("--epsilon", "X", Panel.LEARNING), ReadBy.PRIVATE] = Field(
         default=1.0,
         description=(
-            "Budget of each node for the whole run, per record, add or remove one, or of the run per node (privacy."
-            "protects = nodes); pure epsilon unless delta is said. A tree spends all of it."
+            "Privacy budget of each client for the whole run, per record, add or remove one; with "
+            "privacy.protects = nodes per client. Pure epsilon unless delta is set. A tree spends all of it."
         ),
     )
     delta: Annotated[float, Field(ge=0, lt=1), Flag("--delta", "X", Panel.LEARNING), PROTECTING] = Field(
         default=0.0,
-        description="Probability at which epsilon may not hold: far below 1 / records, or 1 / nodes, as 1e-6.",
+        description=(
+            "Probability at which epsilon may not hold; choose it well below 1 / records, or 1 / clients, such as 1e-6."
+        ),
     )
     clip: Annotated[Positive, AlsoCalled({"max_grad_norm", "l2_norm_clip"}), PROTECTING] = Field(
         default=1.0,
         description=(
-            "Largest L2 norm over all parameters together. nodes: of a node's change in a round; records: of the "
-            "gradient of one example."
+            "Largest L2 norm over all parameters together. nodes: of a client's change in a round; records: of "
+            "the gradient of one example."
         ),
     )
     noise_multiplier: Annotated[NonNegative, AlsoCalled({"sigma"}), PROTECTING] = Field(
         default=0.0,
         description=(
-            "Standard deviation of the noise / clip. 0: the smallest that keeps to epsilon and delta over all "
+            "Standard deviation of the noise / clip. 0: the smallest that meets epsilon and delta over all "
             "rounds, or steps, of the run."
         ),
     )
     clip_quantile: Annotated[float, Field(ge=0, lt=1), AlsoCalled({"target_unclipped_quantile"}), OF_NODES] = Field(
         default=0.0,
         description=(
-            "Share of the nodes whose change is to be within the clipping norm, which follows it from round to round, "
-            "beginning with privacy.clip; what it learns is paid for by the same noise. 0: the norm is fixed."
+            "Share of the clients whose change should be within the clipping norm, which starts at privacy.clip "
+            "and adapts from round to round; the same noise covers it. 0: the norm is fixed."
         ),
     )
     population: Annotated[int, Field(ge=0), OF_NODES] = Field(
         default=0,
         description=(
-            "For studies, in simulations: the noise is that of a population of so many nodes, these a few of them. "
-            "Results say 'as if of' it, and what is left for these nodes. 0: the noise is for these nodes."
+            "For studies, in simulations: add the noise of a population of this number of clients, of which the "
+            "simulated clients are a part. Results say 'as if of' it, and the epsilon for the simulated clients. "
+            "0: the noise is for the simulated clients."
         ),
     )
     population_cohort: Annotated[int, Field(ge=0), AlsoCalled({"noise_cohort_size"}), OF_NODES] = Field(
         default=0,
-        description="Nodes of the population in a round; 0: the share of it that rounds.cohort is of clients.",
+        description="Clients of the population in a round; 0: the same share as rounds.cohort of clients.",
     )
     separation: Annotated[int, Field(ge=1), AlsoCalled({"min_separation"}), OF_NODES] = Field(
         default=1,
         description=(
-            "Fewest rounds from one participation of a node to its next, which its own memory enforces. Above 1 the "
-            "noise of rounds is correlated (banded matrix factorization): less of it adds up in the model, without any "
-            "assumption on sampling. fedlearn plan says which separation pays."
+            "Minimum number of rounds from one participation of a client to its next, which the client's memory "
+            "enforces. Above 1 the noise of rounds is correlated (banded matrix factorization): less noise adds "
+            "up in the model, without any assumption on sampling. fedlearn plan recommends a separation."
         ),
     )
     records: Annotated[int, Field(ge=0), AlsoCalled({"n_declared"}), OF_RECORDS] = Field(
         default=0,
         description=(
-            "Declared number of records of a node, the same for all: steps of a round and the rate of batches follow "
-            "from it, and not from how many there are. 0: in a simulation, the training set / clients."
+            "Declared number of records of a client, the same for all: steps of a round and the rate of batches "
+            "follow from it, not from the true number. 0: in a simulation, the training set / clients."
         ),
     )
     participations: Annotated[int, Field(ge=0), PROTECTING] = Field(
         default=0,
         description=(
-            "Most rounds in which one node takes part, which its ledger enforces: the noise is calibrated for so many. "
-            "0: rounds.total. For noise that nodes add themselves."
+            "Maximum number of rounds for one client, which its ledger enforces; the noise is calibrated for it. "
+            "0: rounds.total. For noise that clients add themselves."
         ),
     )
     noise: Literal["auto", "seeded", "secure"] = Field(
         default="auto",
         description=(
-            "secure: protects, never twice the same. seeded: same seed, same bytes, protects nobody. auto: seeded in "
-            "a simulation, secure elsewhere."
+            "secure: protects, and differs in every run. seeded: same seed, same bytes, protects nobody. auto: "
+            "seeded in a simulation, secure elsewhere."
         ),
     )
     trust: Annotated[Literal["central", "local", "distributed"], ReadBy.NOISE] = Field(
         default="local",
         description=(
-            "Whose noise protects. local: each node's own, on what it sends. distributed: that of all nodes of a sum "
-            "together, each adds a share; private only under secure sums, where nobody sees what one node sends. "
-            "central: the server's, on the sum of the nodes (the default with privacy.protects = nodes, and for "
-            "nothing else)."
+            "Who adds the noise. local: each client, to its update. distributed: all clients of a sum together, "
+            "each adds a share; private only under secure aggregation, which hides single updates. central: the "
+            "server, to the sum of the clients (only for privacy.protects = nodes, and its default)."
         ),
     )
     shares: Annotated[Literal["gaussian", "skellam"], OF_NODES] = Field(
         default="gaussian",
         description=(
-            "Which noise the shares of privacy.trust = distributed are: gaussian: discrete Gaussian numbers, of the "
-            "tight account. skellam: sums are of the same kind exactly; a promise takes 6 % more noise, as it is "
-            "accounted by Renyi divergences, and a coarser grid."
+            "Kind of noise for privacy.trust = distributed. gaussian: discrete Gaussian numbers, with a tight "
+            "account. skellam: sums are exactly of the same kind; needs 6 % more noise, as it is accounted by "
+            "Renyi divergences, and a coarser grid."
         ),
     )
     public_sizes: Annotated[bool, ReadBy.PRIVATE] = Field(
         default=False,
         description=(
-            "Everybody knows how many examples a node holds: trees are weighed by it, and no budget goes to "
-            "estimating it. Results then say 2 epsilon, for a record that is replaced."
+            "Make the clients' numbers of examples public: trees are weighed by them, and estimating them costs "
+            "no budget. Results then say 2 epsilon, for a record that is replaced."
         ),
     )

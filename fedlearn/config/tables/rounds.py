@@ -21,13 +21,13 @@ class RoundSettings(Settings):
         Flag("--rounds", "N", Panel.ROUNDS),
         AlsoCalled({"rounds", "num_rounds", "comm_round", "communication_rounds", "global_rounds"}),
         FreeToChange(),
-    ] = Field(default=20, description="How many rounds to commit.")
+    ] = Field(default=20, description="Number of rounds.")
     schedule: Annotated[str, AlsoCalled({"schedule"})] = Field(
         default="synchronous",
-        description="In which order the phases go, and what a round is: {names}, or module:Class.",
+        description="Order of the phases of a round: {names}, or module:Class.",
     )
     schedule_options: Options = Field(
-        default="", description="The schedule's own, keyword parameters of its constructor, as buffer_size of buffered."
+        default="", description="Keyword parameters of the schedule's constructor, such as buffer_size of buffered."
     )
     cohort: Annotated[
         int,
@@ -49,20 +49,20 @@ class RoundSettings(Settings):
         ),
     ] = Field(
         default=20,
-        description="Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes.",
+        description="Clients per round; 0 takes all. At most the number of clients.",
     )
     invited: Annotated[int, Field(ge=0)] = Field(
         default=0,
         description=(
-            "Nodes asked in each selection whether they are ready; 0 asks 1.3 times as many as are wanted, for a "
-            "selector that learns 5 times."
+            "Clients asked in each selection whether they are ready; 0: 1.3 times the wanted number, 5 times for "
+            "a selector that learns."
         ),
     )
     selector: str = Field(
-        default="uniform", description="Which of the nodes that are ready take part: {names}, or module:Class."
+        default="uniform", description="Choice of the cohort among the ready clients: {names}, or module:Class."
     )
     selector_options: Options = Field(
-        default="", description="The selector's own, keyword parameters of its constructor, as tiers of tiers."
+        default="", description="Keyword parameters of the selector's constructor, such as tiers of tiers."
     )
     features: Names = Field(
         default="",
@@ -74,20 +74,20 @@ class RoundSettings(Settings):
     over_selection: Annotated[float, Field(ge=1, le=100)] = Field(
         default=1.0,
         description=(
-            "Times the goal count of nodes that are sent the state; the round is over when the goal count has "
-            "reported. Above 1 in simulations only with devices."
+            "Select this multiple of the clients per round; the round ends when the wanted number of updates has "
+            "arrived. Above 1 in simulations only with devices."
         ),
     )
-    selection_window: Seconds = Field(default=60.0, description="Seconds that nodes have to say that they are ready.")
+    selection_window: Seconds = Field(default=60.0, description="Seconds for clients to say that they are ready.")
     minimum_ready: Share = Field(
         default=0.8,
-        description="Share of the goal count that must be ready; with fewer, the server gives up and tries again.",
+        description="Share of the clients per round that must be ready; with fewer, the server tries again.",
     )
     reporting_deadline: Annotated[Seconds, AlsoCalled({"timeout", "round_timeout", "client_timeout"})] = Field(
-        default=600.0, description="Seconds after the last instruction at which the server stops waiting for reports."
+        default=600.0, description="Seconds after the last instruction at which the server stops waiting for updates."
     )
     quorum: Share = Field(
-        default=0.8, description="Share of the cohort that must report for the round to be committed."
+        default=0.8, description="Share of the cohort that must send a valid update to complete the round."
     )
     max_attempts: Annotated[int, Field(ge=1)] = Field(
         default=5, description="Attempts at one round, before the run fails."
@@ -98,15 +98,15 @@ class RoundSettings(Settings):
     store_every: Annotated[int, Field(ge=1), FreeToChange()] = Field(
         default=1,
         description=(
-            "Committed rounds after which the run is stored, and after the last: what a kill costs is run again. Runs"
-            " whose nodes pay for what they publish are stored after every round."
+            "Rounds between stored checkpoints; the last round is always stored. After a kill, rounds since the "
+            "last checkpoint run again. Runs whose clients have ledgers are stored after every round."
         ),
     )
     keep_every: Annotated[int, Field(ge=0), FreeToChange()] = Field(
         default=0,
         description=(
-            "Rounds between the models that stay in the run folder, as models/round-000010.safetensors; 0 keeps the "
-            "last and the best model alone."
+            "Rounds between the models that stay in the run folder, such as models/round-000010.safetensors; 0 "
+            "keeps only the last and the best model."
         ),
     )
 
@@ -115,7 +115,7 @@ class EvaluationSettings(Settings):
     """Settings of evaluation: where and how often the state is evaluated."""
 
     where: Annotated[Literal["server", "nodes", "none"], FreeToChange()] = Field(
-        default="server", description="On the server's test set, on every node of the cohort, or not at all."
+        default="server", description="On the server's test set, on every client of the cohort, or not at all."
     )
     every: Annotated[int, Field(ge=1), FreeToChange()] = Field(
         default=1, description="Rounds between evaluations; the last round is always evaluated."
@@ -123,38 +123,37 @@ class EvaluationSettings(Settings):
     nodes: Annotated[int, Field(ge=0), FreeToChange()] = Field(
         default=0,
         description=(
-            "Nodes drawn at each evaluation to measure the state on examples of their own (nodes.csv; their spread in"
-            " metrics.csv); those of the cohort then measure before and after they train. As many as there are: all. "
-            "0: none."
+            "Number of clients drawn at each evaluation to measure the state on their own examples (nodes.csv; "
+            "their spread in metrics.csv); those of the cohort also measure before and after they train. The "
+            "number of clients takes all; 0 none."
         ),
     )
     beside: Annotated[Names, Flag("--beside", "WHAT", Panel.LEARNING)] = Field(
         default="",
         description=(
-            "What the nodes of evaluation.nodes measure beside the model that they use, on the same examples: alone, a "
-            "model of each node's own that takes the same steps and learns nothing from others, which costs training "
-            "once more and says who gains; tuned, their model after evaluation.tune_epochs more passes over their "
-            "examples; global, the state that all have. All nodes measure, on a fifth of their examples, unless "
+            "Also evaluate on each client, on the same examples: alone (local training only, doubles the cost, "
+            "and shows who gains); tuned (the client's model after evaluation.tune_epochs more passes over its "
+            "examples); global (the common state). All clients measure, on a fifth of their examples, unless "
             "evaluation.nodes and data.node_test_share are given."
         ),
     )
     tune_epochs: Annotated[int, Field(ge=1)] = Field(
-        default=1, description="Passes over a node's examples for what is measured as tuned (evaluation.beside)."
+        default=1, description="Passes over a client's examples for tuned (evaluation.beside)."
     )
     scores: Names = Field(
         default="",
         description=(
-            "What is measured on all outputs at once, on the server and on nodes: a list of scikit-learn's scorers and "
-            "metrics, as f1_macro and roc_auc, of module:name of a function (outputs, targets) or a metric of "
-            'torchmetrics, or {"module:name" = {OPTION = VALUE}}. The first that says which values are better finds '
-            "the best round."
+            "Scores of all outputs at once, on the server and on clients: a list of scikit-learn's scorers and "
+            "metrics, such as f1_macro and roc_auc, of module:name of a function (outputs, targets) or a metric "
+            'of torchmetrics, or {"module:name" = {OPTION = VALUE}}. The first with a known direction finds the '
+            "best round."
         ),
     )
     scores_mb: Annotated[int, Field(ge=1), FreeToChange()] = Field(
         default=500,
         description=(
-            "Most MB that the outputs of a set may take where evaluation.scores need them all: rows x outputs x 4 "
-            "bytes, in each process that measures; computing takes 4 to 12 times as much for a moment. More is refused."
+            "Limit in MB for the outputs of a set that evaluation.scores needs: rows x outputs x 4 bytes, in each "
+            "process that measures; computing briefly takes 4 to 12 times as much. More is refused."
         ),
     )
 
@@ -177,8 +176,8 @@ class StopSettings(Settings):
     metric: Annotated[str, FreeToChange()] = Field(
         default="",
         description=(
-            "The metric by which the run stops early, a column of metrics.csv; empty takes the headline metric, by "
-            "which the best round is found."
+            "Metric for stopping early, a column of metrics.csv; empty: the headline metric, which also finds the "
+            "best round."
         ),
     )
     target: Annotated[
@@ -197,14 +196,14 @@ class StopSettings(Settings):
         description=("Stop if stop.metric has not improved for this many rounds; 0: off."),
     )
     least_improvement: Annotated[NonNegative, FreeToChange()] = Field(
-        default=0.0, description="By how much stop.metric must get better for it to count as an improvement."
+        default=0.0, description="Minimum improvement of stop.metric."
     )
     after: Annotated[int, Field(ge=0), FreeToChange()] = Field(
         default=0,
         description=(
-            "Pause after this round: a resume with a later one, or 0, goes on to the bytes of a run that was never "
-            "paused, as rounds.total stays what it is. The test rows of a paused run with validation rows are not "
-            "measured. 0: off."
+            "Pause after this round: a resume with a later one, or 0, continues to the bytes of an uninterrupted "
+            "run, as rounds.total does not change. A paused run with validation rows does not measure its test "
+            "rows. 0: off."
         ),
     )
     time_limit: Annotated[
@@ -215,7 +214,7 @@ class StopSettings(Settings):
     ] = Field(
         default="",
         description=(
-            "Stop before so much time has gone since the command began, as 50m, 1h30m or 90s, a tenth of it and at "
-            "most 30 s early; a resume goes on, with as much time again. Empty: no limit."
+            "Stop before this time has passed since the command began, such as 50m, 1h30m or 90s, early by a "
+            "tenth of it and at most 30 s; a resume has the same time again. Empty: no limit."
         ),
     )

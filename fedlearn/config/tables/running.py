@@ -30,13 +30,11 @@ class DeviceSettings(Settings):
         default="",
         description=(
             "{names}; a .csv, .parquet or .toml file of devices; or module:function that returns a "
-            "fedlearn.devices.Fleet. Empty: nodes take no time, and a simulation goes by the wall clock."
+            "fedlearn.devices.Fleet. Empty: clients take no virtual time, and a simulation uses the wall clock."
         ),
     )
-    options: Options = Field(
-        default="", description="The devices' own, keyword parameters of what makes them, as dropout of phones."
-    )
-    sha256: str = Field(default="", description="Set by the program: that of the file of devices.")
+    options: Options = Field(default="", description="Keyword parameters of the devices, such as dropout of phones.")
+    sha256: str = Field(default="", description="Set by the program: SHA-256 of the file of devices.")
 
 
 class EngineSettings(Settings):
@@ -58,8 +56,8 @@ class EngineSettings(Settings):
     ] = Field(
         default=0,
         description=(
-            "embedded: worker processes, one thread each; 0 starts one for each core. ray: clients that run at the "
-            "same time; 0 as many as fit."
+            "embedded: worker processes, one thread each; 0 starts one for each core. ray: clients that run at "
+            "the same time; 0 as many as fit."
         ),
     )
     options: Annotated[
@@ -69,17 +67,16 @@ class EngineSettings(Settings):
     ] = Field(
         default="",
         description=(
-            "The engine's own, keyword parameters of what runs it. ray: address, HOST:PORT of a running cluster, "
-            "without which one is started on this machine and stopped after the run; client_cpus and client_gpus, "
-            "cores (1) and GPUs (0) reserved for each client that runs, or a share of one: with device = cuda they are "
-            "trained on."
+            "Keyword parameters of the engine. ray: address, HOST:PORT of a running cluster (default: one on this "
+            "machine, for this run); client_cpus and client_gpus, cores (1) and GPUs (0), or a share of one, "
+            "reserved for each running client; with device = cuda it trains on them."
         ),
     )
     device: Annotated[str, ReadBy.TORCH] = Field(
         default="cpu",
         description=(
-            "Where torch modules are computed: cpu, cuda, cuda:1, mps; auto takes the first of cuda, mps and cpu that"
-            " there is. Each kind has bytes of its own. Nodes on a network compute where their owners say."
+            "Device of torch modules: cpu, cuda, cuda:1, mps; auto takes the first available of cuda, mps and "
+            "cpu. Each kind gives different bytes. The owner of a client on a network chooses its device."
         ),
     )
 

@@ -60,7 +60,7 @@ def joined(what: str, parts: Sequence[Any], nodes: Sequence[str], name: str) -> 
     """
     if all(columns_of(part) for part in parts):
         return _one_frame(what, parts, nodes, name)
-    arrays = [array_of(part, what, _wrong(f"{name}, node {node}")) for node, part in zip(nodes, parts, strict=True)]
+    arrays = [array_of(part, what, _wrong(f"{name}, client {node}")) for node, part in zip(nodes, parts, strict=True)]
     kinds = [f"{_kind(array)} of shape (n{''.join(f', {side}' for side in array.shape[1:])})" for array in arrays]
     other = next((place for place, kind in enumerate(kinds) if kind != kinds[0]), None)
     if other is not None:
@@ -102,11 +102,13 @@ def joined_sets(sets: Mapping[str, Dataset], name: str) -> Dataset:
     facts = [replace(found.spec, name="", groups=0) for found in each]
     for node, found, fact in zip(nodes, each, facts, strict=True):
         if found.made is not None:
-            raise _wrong(name)(f"node {node!r}: its examples are made node by node: give the data set itself")
+            raise _wrong(name)(f"client {node!r}: its examples are made client by client: give the data set itself")
         if fact != facts[0]:
             other = next(name for name in _NAMES if getattr(fact, name) != getattr(facts[0], name))
             said = _NAMES[other]
-            raise _wrong(name)(f"node {node!r} has another {said} than node {nodes[0]!r}: declare all nodes alike")
+            raise _wrong(name)(
+                f"client {node!r} has another {said} than client {nodes[0]!r}: declare all clients alike"
+            )
     own = [found.validation for found in each]
     train = [_owned(found.train, node) for node, found in enumerate(each)]
     chosen = [_owned(found.test.at(slice(own[node])), node) for node, found in enumerate(each)]
@@ -147,7 +149,7 @@ def _one_frame(what: str, parts: Sequence[Any], nodes: Sequence[str], name: str)
         try:
             frames[place] = in_order(frames[0], frames[place]).set_axis(frames[0].columns, axis=1)
         except ValueError as error:
-            raise _wrong(name)(f"{what} of node {node!r} {error} of node {nodes[0]!r}: name them alike") from None
+            raise _wrong(name)(f"{what} of client {node!r} {error} of client {nodes[0]!r}: name them alike") from None
     return pd.concat(frames, ignore_index=True)
 
 

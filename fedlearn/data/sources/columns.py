@@ -191,7 +191,7 @@ def from_frame(
     """
     if isinstance(frame, Mapping) and any(map(columns_of, frame.values())):
         each = "{'west': from_frame(west, ...), 'east': from_frame(east, ...)}"
-        raise UsageError(f"{name}: these are frames of several nodes: give fedlearn.run(data={each})")
+        raise UsageError(f"{name}: these are frames of several clients: give fedlearn.run(data={each})")
     learned = listed(name, target, targets)
     chosen = Chosen.of(learned, inputs, without, groups, regression=regression, size=size)
     schema = schema_by_keywords(

@@ -46,11 +46,11 @@ from fedlearn.data.validation import OWN_ROWS
 
 FORMS = (
     "give (X, y), (X, y, X_test, y_test), (frame, 'COLUMN'), a data set of torch or of the library datasets, a "
-    "DataLoader, a dict of these by node, a fedlearn.data.Dataset, a name or a path"
+    "DataLoader, a dict of these by client, a fedlearn.data.Dataset, a name or a path"
 )
 ARRAYS = {"X", "y", "X_test", "y_test", "groups", "groups_test", "mask", "mask_test"}
 LOADER = (
-    "of a DataLoader its data set is taken: its batch size, sampler and collate_fn are not used, and nodes draw "
+    "of a DataLoader its data set is taken: its batch size, sampler and collate_fn are not used, and clients draw "
     "batches of training.batch_size"
 )
 
@@ -298,24 +298,26 @@ def _of_mapping(data: Mapping[Any, Any], name: str) -> Brought:
 def _of_nodes(data: Mapping[Any, Any], name: str) -> Brought:
     nodes = tuple(map(str, data))
     if not nodes or len(set(nodes)) < len(nodes):
-        raise _wrong(name, "a dict gives the data of each node by the node's name: it has none, or one name twice")
+        raise _wrong(name, "a dict gives the data of each client by the client's name: it has none, or one name twice")
     are_sets = [isinstance(value, Dataset) for value in data.values()]
     if any(are_sets) and not all(are_sets):
         whole, other = nodes[are_sets.index(True)], nodes[are_sets.index(False)]
-        raise _wrong(name, f"node {whole!r} is a data set, and node {other!r} is none: make data sets of all")
+        raise _wrong(name, f"client {whole!r} is a data set, and client {other!r} is none: make data sets of all")
     if all(are_sets):
         return Brought(name, {}, nodes=nodes, whole=joined_sets(dict(zip(nodes, data.values(), strict=True)), name))
-    each = [brought(value, name=f"{name}, node {node}") for node, value in zip(nodes, data.values(), strict=True)]
+    each = [brought(value, name=f"{name}, client {node}") for node, value in zip(nodes, data.values(), strict=True)]
     inner = next((node for node, found in zip(nodes, each, strict=True) if found.nodes), None)
     if inner is not None:
-        raise _wrong(name, f"node {inner!r} is a dict itself: {FORMS}")
+        raise _wrong(name, f"client {inner!r} is a dict itself: {FORMS}")
     tests = [found.arrays.get("X_test") is not None for found in each]
     if any(tests) and not all(tests):
         with_test, without = nodes[tests.index(True)], nodes[tests.index(False)]
-        raise _wrong(name, f"node {with_test!r} has examples for testing, node {without!r} has none: give all or none")
+        raise _wrong(
+            name, f"client {with_test!r} has examples for testing, client {without!r} has none: give all or none"
+        )
     own = [found.validation for found in each]
     if any(own) and not all(own):
-        raise _wrong(name, f"node {nodes[own.index(0)]!r} has no validation rows, and others have: give all or none")
+        raise _wrong(name, f"client {nodes[own.index(0)]!r} has no validation rows, and others have: give all or none")
     named = [found.arrays.get("classes") for found in each]
     arrays: dict[str, Any] = {"channels": each[0].arrays.get("channels")}
     arrays["hides"] = any(found.arrays.get("hides", False) for found in each)

@@ -35,9 +35,11 @@ def claim(keys: Path, claims: Path, *, partition_id: int | None = None) -> Claim
     """
     there = sorted(int(path.name) for path in keys.iterdir() if path.name.isdigit()) if keys.is_dir() else []
     if not there:
-        raise UsageError(f"--keys {keys}: there is no node key; run fedlearn keys on the server, and copy nodes/N here")
+        raise UsageError(
+            f"--keys {keys}: there is no client key; run fedlearn keys on the server, and copy nodes/N here"
+        )
     if partition_id is not None and partition_id not in there:
-        raise UsageError(f"partition {partition_id}: there is no node key {keys / str(partition_id)}")
+        raise UsageError(f"partition {partition_id}: there is no client key {keys / str(partition_id)}")
     claims.mkdir(parents=True, exist_ok=True)
     for each in there if partition_id is None else [partition_id]:
         lock = os.open(claims / str(each), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)

@@ -32,7 +32,7 @@ from fedlearn.runs.ledgers import LedgerFile, names_in
 from fedlearn.secure.keys import node_keys_in
 
 SHARED = (
-    "no --own-data: this node's rows are a share of the table %s, by the server's seed: all shares pay from one "
+    "no --own-data: this client's rows are a share of the table %s, by the server's seed: all shares pay from one "
     "ledger in this folder, and by each ledger in another folder a record may lose as much again"
 )
 
@@ -91,7 +91,9 @@ def run(options: ClientOptions) -> None:
         raise UsageError(f"{options.superlink} speaks TLS: give --root-certificates in place of --insecure")
     check_peers(options)
     if options.attack:
-        log.warning("THIS NODE LIES in every report, by --attack %s: for tests of a deployment alone", options.attack)
+        log.warning(
+            "THIS CLIENT ATTACKS in every update, by --attack %s: only for tests of a deployment", options.attack
+        )
     privacy = privacy_config(options)
     ours = claim(options.keys, options.claims, partition_id=options.partition)
     log.info("holds partition %d of %d", ours.partition_id, ours.num_partitions)
@@ -107,19 +109,21 @@ def check_peers(options: ClientOptions) -> None:
     if options.peers is None:
         for flag, given in (("--least-peers", options.least_peers), ("--colluding-peers", options.colluding_peers)):
             if given is not None:
-                raise UsageError(f"{flag}: give --peers FILE, too: it is a number of the nodes of that list")
+                raise UsageError(f"{flag}: give --peers FILE, too: it is a number of the clients of that list")
         return
     try:
         count = len(node_keys_in(options.peers.read_bytes()))
     except OSError as error:
         raise UsageError(f"--peers {options.peers}: {error.strerror}") from None
     except ValueError as error:
-        raise UsageError(f"--peers {options.peers}: {error}: put a line of public/nodes/N.pub for each node") from None
+        raise UsageError(
+            f"--peers {options.peers}: {error}: put a line of public/nodes/N.pub for each client"
+        ) from None
     if count < (options.least_peers or 1):
         raise UsageError(
-            f"--peers {options.peers}: it lists {count} nodes, --least-peers asks for {options.least_peers}"
+            f"--peers {options.peers}: it lists {count} clients, --least-peers asks for {options.least_peers}"
         )
-    log.info("takes part in secure sums alone, with %d listed nodes", count)
+    log.info("takes part in secure sums alone, with %d listed clients", count)
 
 
 def _services(options: ClientOptions, ours: Claim, secret: Path, privacy: str) -> list[Service]:
@@ -173,7 +177,7 @@ def privacy_config(options: ClientOptions) -> str:
         named = [name for name, value in options.allowed.items() if value is not None]
         if named := [*named, *["policy"] * bool(options.policy)]:
             flag = named[0].replace("_", "-")
-            raise UsageError(f"--{flag}: what a node allows binds it by its ledger: say --ledger FOLDER")
+            raise UsageError(f"--{flag}: what a client allows binds it by its ledger: say --ledger FOLDER")
         if options.own_data:
             log.warning("no --ledger: private models are refused, as no ledger would count what they spend")
         return ""

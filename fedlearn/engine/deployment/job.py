@@ -68,14 +68,14 @@ class Job:
         """Register the nodes whose public keys lie in a folder, as ``3.pub`` for partition 3; then wait for them."""
         keys = sorted(public_keys.glob("*.pub"), key=lambda path: (len(path.stem), path.stem))
         new = sum(self._patiently(partial(self._control.register, key, name=name_of_key(key.stem))) for key in keys)
-        self._say(f"{len(keys)} nodes are registered, {new} of them new")
+        self._say(f"{len(keys)} clients are registered, {new} of them new")
         self._wait_for_nodes(min(self._config.clients, len(keys)))
 
     def _wait_for_nodes(self, wanted: int) -> None:
         end = time.monotonic() + self._patience.nodes
         while (online := self._patiently(self._control.online)) < wanted and time.monotonic() < end:
             time.sleep(LOOK)
-        self._say(f"{online} of {wanted} nodes are online")
+        self._say(f"{online} of {wanted} clients are online")
 
     def run(self) -> None:
         """Submit the run and follow it to its end.
@@ -99,7 +99,7 @@ class Job:
                 log.error("the server app's last lines:\n%s", "".join(output))
                 raise RunFailed(reason)
             if status == "finished:stopped":
-                raise RunFailed(f"run {run_id} was stopped; go on by --resume {self._folder.path.name}")
+                raise RunFailed(f"run {run_id} was stopped; resume by --resume {self._folder.path.name}")
             self._say(f"the server app died in run {run_id} ({details or status}); submitting it again, from the last "
                       f"committed round, {self._patience.retries - attempt} tries are left")  # fmt: skip
         raise RunFailed(f"the server app died {self._patience.retries + 1} times; last: {details or status}")

@@ -47,7 +47,7 @@ def run(options: ServerOptions) -> None:
     proxies.keep_local()
     for part in PARTS:
         check(part, options)
-    log.info("nodes reach it at %s, runs are submitted at %s of this machine", options.listen, options.superlink)
+    log.info("clients reach it at %s, runs are submitted at %s of this machine", options.listen, options.superlink)
 
     def is_up() -> bool:
         return _answers(options.superlink)

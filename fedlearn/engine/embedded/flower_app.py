@@ -154,7 +154,7 @@ class AppGrid(EmbeddedGrid):
     def _count(self, reply: Message) -> None:
         if reply.has_error():
             self.failed += 1
-            self.why_failed = self.why_failed or f"node {reply.metadata.src_node_id}: {reply.error.reason}"
+            self.why_failed = self.why_failed or f"client {reply.metadata.src_node_id}: {reply.error.reason}"
             return
         for record in flower.records_of(reply.content, ArrayRecord):
             for name, array in record.items():

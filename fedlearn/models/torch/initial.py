@@ -76,8 +76,8 @@ def initial_from(settings: ModelSettings, first: State, beside: Mapping[str, Arr
         if name not in first and not np.array_equal(array, beside[name]):
             raise _wrong(
                 path,
-                f"{name} is never sent, and has other numbers there than every node makes of it: from Python give the "
-                "module itself, as fedlearn.run(model=run.model())",
+                f"{name} is never sent, and has other numbers there than every client makes of it: from Python give "
+                "the module itself, as fedlearn.run(model=run.model())",
             )
     return {name: np.array(found[name]) for name in first}
 

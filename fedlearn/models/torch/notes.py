@@ -85,8 +85,8 @@ def notes_on_parts(model: TorchModel, *, is_measured_on_server: bool) -> Iterato
         yield f"{listed(parts.still)}: frozen norms are computed by the running statistics that they hold"
     if parts.personal and is_measured_on_server:
         yield (
-            "the server measures the model with personal layers as they were at first: evaluation.nodes measures nodes "
-            "with their own"
+            "the server measures the model with personal layers as they were at first: evaluation.nodes measures "
+            "clients with their own"
         )
 
 

@@ -120,7 +120,7 @@ def parts_of(
     own = _matched("training.personal", personal, names, words)
     kept = tuple(name for name in names if name in own and not is_frozen[name])
     if own and not kept:
-        why = f"what it names is frozen or constant, and the same on all nodes: {listed(sorted(own))}"
+        why = f"what it names is frozen or constant, and the same on all clients: {listed(sorted(own))}"
         raise SettingError("training.personal", _shown(personal), why)
     wanted = _matched("training.send", send, names, words) if send else {each for each in names if not is_frozen[each]}
     wanted -= constants
@@ -154,8 +154,8 @@ def _check_shared(
         raise SettingError("training.send", _shown(send), why)
     if not shared and is_any_frozen:
         why = (
-            "all its parameters are frozen (requires_grad=False), which stay on the nodes: nothing would be sent; let "
-            "some require gradients, or name what a learner of yours changes in training.send ('*': everything)"
+            "all its parameters are frozen (requires_grad=False), which stay on the clients: nothing would be sent; "
+            "let some require gradients, or name what a learner of yours changes in training.send ('*': everything)"
         )
         raise SettingError("model.name", model, why)
 

@@ -33,7 +33,7 @@ class Guarantee:
     --------
     >>> one = NeighboringRelation.ADD_REMOVE, PrivacyUnit.NODE
     >>> print(Guarantee(4.0, 1e-6, *one, trust="trusted server", sampling=sampled(PrivacyUnit.NODE, 0.1)))
-    epsilon 4.00, delta 1e-06; add or remove one node; trusted server; Poisson sampling of nodes, rate 0.1
+    epsilon 4.00, delta 1e-06; add or remove one client; trusted server; Poisson sampling of clients, rate 0.1
     """
 
     epsilon: float
@@ -45,7 +45,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         """Return the promise as one sentence."""
-        unit = f"{self.relation.value.removesuffix(' record')} {self.unit.value}"
+        unit = f"{self.relation.value.removesuffix(' record')} {self.unit.word}"
         return f"epsilon {self.epsilon:.2f}, delta {self.delta:g}; {unit}; {self.trust}; {self.sampling}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,4 +59,4 @@ def sampled(unit: PrivacyUnit, rate: float) -> str:
     >>> sampled(PrivacyUnit.RECORD, 1.0)
     'no sampling assumed'
     """
-    return NO_SAMPLING if rate == 1 else f"Poisson sampling of {unit.value}s, rate {rate:g}"
+    return NO_SAMPLING if rate == 1 else f"Poisson sampling of {unit.word}s, rate {rate:g}"

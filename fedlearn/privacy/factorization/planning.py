@@ -49,7 +49,7 @@ def most_separation(nodes: int, cohort: int, availability: float = 1.0) -> int:
     (5, 25, 1)
     """
     if not 1 <= cohort <= nodes or not 0 < availability <= 1:
-        raise ValueError(f"{cohort} of {nodes} nodes, availability {availability}: must be 1 to all, and in (0, 1]")
+        raise ValueError(f"{cohort} of {nodes} clients, availability {availability}: must be 1 to all, and in (0, 1]")
     return max(int(nodes * availability / cohort + 1e-9), 1)
 
 
@@ -72,7 +72,7 @@ def options(
     taken: int,
     separation: int = 0,
     availability: float = 1.0,
-    what: str = "nodes",
+    what: str = "clients",
 ) -> list[Option]:
     """Return the ways to keep a promise, with the error of each, the smallest error first.
 
@@ -89,7 +89,7 @@ def options(
         ones; 1: none can be asked to wait.
     availability : float, default=1.0
         Share of the units that are ready on average.
-    what : str, default="nodes"
+    what : str, default="clients"
         Plural of the unit.
 
     Examples

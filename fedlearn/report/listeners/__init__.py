@@ -141,4 +141,4 @@ class _Careful:
             action()
         except Exception as error:  # of a foreign library, about its files or its server
             self._failed = True
-            log.warning("--log %s: given up, the run goes on: %s: %s", self._name, type(error).__name__, error)
+            log.warning("--log %s: given up, the run continues: %s: %s", self._name, type(error).__name__, error)

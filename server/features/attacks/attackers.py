@@ -34,8 +34,8 @@ class Attackers(Feature):
         if self._sees_all and (asked := list(self.strategy.answers(state))):
             raise SettingError(
                 "attack.name", self.config.attack.name,
-                f"strategy {self.config.strategy.name!r} asks nodes for {', '.join(asked)} beside the state, of which "
-                "this attack says nothing: use 'sign-flip', say",
+                f"strategy {self.config.strategy.name!r} asks clients for {', '.join(asked)} beside the state, of "
+                "which this attack says nothing: use 'sign-flip', say",
             )  # fmt: skip
 
     def notices(self) -> Sequence[str]:
@@ -43,7 +43,7 @@ class Attackers(Feature):
         lying = sorted(attackers_of(self.config))
         named = ", ".join(map(str, lying[:10])) + (f" and {len(lying) - 10} more" if len(lying) > 10 else "")
         name, clients = self.config.attack.name, self.config.clients
-        return [f"a study with attackers: {len(lying)} of {clients} nodes lie by {name}: {named}"]
+        return [f"a study with attackers: {len(lying)} of {clients} clients lie by {name}: {named}"]
 
     def reports(self, plan: FoldPlan, at: At, collect: Collect) -> Reporting:
         """Return the reports with the lies of attackers that see all of them."""
@@ -62,8 +62,8 @@ class Attackers(Feature):
 
     rules = (
         Rule(
-            "attack.name", lambda asked: not asked.is_virtual, "no server makes the nodes of a network lie",
-            "leave it out, and start a lying node by fedlearn client --attack {value}",
+            "attack.name", lambda asked: not asked.is_virtual, "no server makes the clients of a network lie",
+            "leave it out, and start a lying client by fedlearn client --attack {value}",
         ),
         Rule(
             "attack.name",
@@ -75,7 +75,7 @@ class Attackers(Feature):
         ),
         Rule(
             "attack.attackers", lambda asked: not attackers_of(asked.config),
-            "of {config.clients} nodes that is none", "use a larger share",
+            "of {config.clients} clients that is none", "use a larger share",
         ),
         Rule(
             "attack.name", lambda asked: _why_not_of(asked), "{the_attack_cannot_change_these_examples}",

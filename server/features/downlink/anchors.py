@@ -193,8 +193,8 @@ def _saved(config: RunConfig, how: Anchor, state: State) -> str:
     if down * 1.5 <= anchor:
         return ""
     return (
-        f"compression.downlink = {config.compression.downlink}: with {config.goal_count} of {config.clients} nodes in "
-        f"a round, {share:.2f} of the instructions are expected to bring the anchor, and the way down to take "
+        f"compression.downlink = {config.compression.downlink}: with {config.goal_count} of {config.clients} clients "
+        f"in a round, {share:.2f} of the instructions are expected to bring the anchor, and the way down to take "
         f"{plain / down:.1f} times fewer bytes than plain; {how.chain} without an anchor: {plain / anchor:.1f} times"
     )
 
@@ -213,7 +213,7 @@ def _lost(config: RunConfig) -> str:
         return ""
     return (
         f"compression.downlink = {config.compression.downlink}: of a normal vector the correction loses {lost:.1f} "
-        "times its energy, in all nodes alike, so that nodes would be nearer without it: take eden, or top-k"
+        "times its energy, in all clients alike, so that clients would be nearer without it: take eden, or top-k"
     )
 
 

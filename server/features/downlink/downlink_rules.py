@@ -42,7 +42,7 @@ RULES = (
     Rule(NAMED, _cannot_send, "it cannot send the state of model {config.model.name!r}", "use 'identity'"),
     Rule(
         "compression.send", lambda asked: _has_anchor(asked) and asked.config.sends != "update",
-        "the server keeps the exact state, and nodes train from a decoded one",
+        "the server keeps the exact state, and clients train from a decoded one",
         "what they add to it is their change; with compression.downlink = {config.compression.downlink!r} use 'update'",
     ),
     Rule(
@@ -51,13 +51,13 @@ RULES = (
     ),
     Rule(
         NAMED, lambda asked: not _has_anchor(asked) and _sends_changes(asked),
-        "nodes need the whole state, not a change of one that they may not have",
+        "clients need the whole state, not a change of one that they may not have",
         "use a chain in which no stage leaves entries out, keeps a residual, or wants the change; or put an anchor "
         "before it: anchor:50,eden",
     ),
     Rule(
         NAMED, lambda asked: _moves(asked) and _why_not_all(asked),
-        "all nodes must take part in all rounds, and {some_do_not}", f"write {NAME}:50:4 in place of {MOVING}",
+        "all clients must take part in all rounds, and {some_do_not}", f"write {NAME}:50:4 in place of {MOVING}",
         given={"some_do_not": _why_not_all},
     ),
     Rule(

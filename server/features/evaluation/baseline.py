@@ -36,11 +36,11 @@ class Baseline(Feature):
         Rule(
             BASELINE, lambda asked: not asked.is_virtual,
             "a baseline is made in a simulation",
-            "the nodes of a network keep their examples, and send what they learn",
+            "the clients of a network keep their examples, and send what they learn",
         ),
         Rule(
             BASELINE, lambda asked: asked.config.training.baseline == LOCAL and asked.traits.is_private,
-            "nodes would send models and scores that no budget pays for, though nothing is averaged", "use 'central'",
+            "clients would send models and scores that no budget pays for, though nothing is averaged", "use 'central'",
         ),
     )  # fmt: skip
 

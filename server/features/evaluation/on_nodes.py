@@ -37,16 +37,16 @@ class MeasuresOnNodes(Feature):
     rules = (
         Rule(
             "evaluation.nodes", lambda asked: asked.config.evaluation.nodes and asked.traits.is_private,
-            "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
+            "clients would send what they measured on data that model or learner keeps private, and no budget covers "
             "that", "use 0",
         ),
         Rule(
             BESIDE, lambda asked: asked.config.evaluation.beside and not asked.config.evaluation.nodes,
-            "no node measures", "say by evaluation.nodes how many are to",
+            "no client measures", "say by evaluation.nodes how many are to",
         ),
         Rule(
             BESIDE, lambda asked: _begins_alone(asked) and not asked.is_virtual,
-            "a model alone begins as the run does, and nodes of a network do not have model.initial", "leave one out",
+            "a model alone begins as the run does, and clients of a network do not have model.initial", "leave one out",
         ),
     )  # fmt: skip
 

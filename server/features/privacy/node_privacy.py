@@ -37,7 +37,9 @@ SIGNAL = Metric(
     "signal_to_noise", "signal to noise", note="L2 norm of the sum / that of its noise, estimated from their sum", low=0
 )
 CLIP_NORM = Metric("clip", "clipping norm", note="of the round; follows a quantile of the norms", low=0)
-SHARE_WITHIN = Metric("within_clip", "changes within the clipping norm", note="share of the expected nodes, with noise")
+SHARE_WITHIN = Metric(
+    "within_clip", "changes within the clipping norm", note="share of the expected clients, with noise"
+)
 AS_IF = Metric("epsilon_as_if", "epsilon of the population", low=0)
 Memory = Mapping[str, Array]
 
@@ -141,7 +143,7 @@ class NodePrivacy:
         promise = replace(plan.guarantee, epsilon=spent)
         return {
             **{name: value for name, value in promise.to_dict().items() if name not in ("words", "relation")},
-            "neighboring": promise.relation.value.replace("record", promise.unit.value),
+            "neighboring": promise.relation.value.replace("record", promise.unit.word),
             "noise": "seeded" if is_seeded else "secure",
             "noise_multiplier": plan.noise_multiplier,
             "clip": plan.clip if self._clip is None else self._clip.of(rounds + 1),
@@ -162,12 +164,12 @@ class NodePrivacy:
         plan = self.plan
         if plan.study is not None:
             here = replace(plan.guarantee, epsilon=self._spent[rounds - 1] if rounds else 0.0)
-            return f"a study, {plan.study}: {self._of_study(rounds)['words']}; for these {plan.clients} nodes: {here}"
+            return f"a study, {plan.study}: {self._of_study(rounds)['words']}; for these {plan.clients} clients: {here}"
         promise = replace(plan.guarantee, epsilon=self._spent[rounds - 1] if rounds else 0.0)
-        moved = f"; where another node is drawn in its place, epsilon {plan.replaced(rounds):.2f}" if rounds else ""
+        moved = f"; where another client is drawn in its place, epsilon {plan.replaced(rounds):.2f}" if rounds else ""
         return (
-            f"whether one node took part, with all its records, against everybody who sees the models and not the "
-            f"server's own files: {promise}{moved if plan.sampling_rate == 1 else ''}; the server sees each node's "
+            f"whether one client took part, with all its records, against everybody who sees the models and not the "
+            f"server's own files: {promise}{moved if plan.sampling_rate == 1 else ''}; the server sees each client's "
             "change and is not protected against"
         )
 
@@ -186,9 +188,9 @@ def columns_of(config: RunConfig) -> tuple[Metric, ...]:
     if plan.study is None:
         return (replace(EPSILON, note=spent, high=plan.epsilon), SIGNAL, *of_clip)
     here = plan.spent_after(plan.rounds)
-    note = f"{plan.study}; for these {plan.clients} nodes: {here:.4g}"
+    note = f"{plan.study}; for these {plan.clients} clients: {here:.4g}"
     return (
-        replace(EPSILON, note=f"for these {plan.clients} nodes; {spent}"),
+        replace(EPSILON, note=f"for these {plan.clients} clients; {spent}"),
         replace(AS_IF, note=note, high=plan.epsilon),
         SIGNAL,
         *of_clip,
@@ -208,7 +210,7 @@ def check_arrays(config: RunConfig, strategy: RoundStrategy[Any], state: State) 
     if config.protects_nodes and (asked := list(strategy.answers(state))):
         raise SettingError(
             "strategy.name", config.strategy.name,
-            f"it asks nodes for {', '.join(asked)} beside the state, which would leave without noise: use 'fedavg'",
+            f"it asks clients for {', '.join(asked)} beside the state, which would leave without noise: use 'fedavg'",
         )  # fmt: skip
     names = [name for name, array in state.items() if array.dtype.kind != "f"]
     if config.protects_nodes and names:

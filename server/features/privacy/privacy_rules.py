@@ -47,15 +47,15 @@ OF_NODES = within(
     ),
     Rule(
         "strategy.weighting", lambda asked: asked.config.strategy.weighting != "uniform",
-        "a weight by examples would make one node's share larger", "use 'uniform'",
+        "a weight by examples would make one client's share larger", "use 'uniform'",
     ),
     Rule(
         "strategy.name", lambda asked: asked.strategy.learner,
-        "what its nodes send beside the state has no noise", "use 'fedavg'",
+        "what its clients send beside the state has no noise", "use 'fedavg'",
     ),
     Rule(
         "privacy.separation", _leaves_no_cohort,
-        "{config.largest_cohort} of {config.clients} nodes a round: while others wait no cohort is left",
+        "{config.largest_cohort} of {config.clients} clients a round: while others wait no cohort is left",
         "use at most {clients_by_cohort}, or a smaller rounds.cohort",
         given={"clients_by_cohort": lambda asked: asked.config.clients // asked.config.largest_cohort},
     ),
@@ -66,11 +66,11 @@ OF_NODES = within(
     Rule(
         "rounds.selector",
         lambda asked: not (asked.config.rounds.selector == "uniform" or asked.config.samples_poisson),
-        "others go by what nodes report", "use 'uniform', or 'poisson' in a simulation",
+        "others go by what clients report", "use 'uniform', or 'poisson' in a simulation",
     ),
     Rule(
         "rounds.schedule", lambda asked: asked.config.rounds.schedule != "synchronous",
-        "a node may be in one sum of a round alone", "use 'synchronous'",
+        "a client may be in one sum of a round alone", "use 'synchronous'",
     ),
     Rule(
         "rounds.store_every", lambda asked: asked.config.rounds.store_every > 1,
@@ -78,19 +78,19 @@ OF_NODES = within(
     ),
     Rule(
         "evaluation.where", lambda asked: asked.config.evaluation.where == "nodes",
-        "what nodes measure has no noise", "use 'server' or 'none'",
+        "what clients measure has no noise", "use 'server' or 'none'",
     ),
     Rule(
         "evaluation.nodes", lambda asked: asked.config.evaluation.nodes > 0,
-        "what nodes measure has no noise", "use 0",
+        "what clients measure has no noise", "use 0",
     ),
     Rule(
         "training.partial", lambda asked: asked.config.training.partial,
-        "how much work a node has done has no noise", "use false",
+        "how much work a client has done has no noise", "use false",
     ),
     Rule(
         "training.baseline", lambda asked: asked.config.training.baseline != NONE,
-        "a baseline has no sum of nodes", "leave it out",
+        "a baseline has no sum of clients", "leave it out",
     ),
     where=lambda asked: asked.config.protects_nodes,
 )  # fmt: skip
@@ -99,20 +99,20 @@ OF_A_POPULATION = within(
     "with privacy.population ",
     Rule(
         "privacy.population", lambda asked: asked.config.privacy.population > 0 and not asked.is_virtual,
-        "real nodes would get noise that does not protect them", "it is for simulations, leave it out",
+        "real clients would get noise that does not protect them", "it is for simulations, leave it out",
     ),
     Rule(
         "privacy.population", lambda asked: 0 < asked.config.privacy.population < asked.config.clients,
-        "these {config.clients} nodes are to be some of the population", "use at least as many",
+        "these {config.clients} clients are to be some of the population", "use at least as many",
     ),
     Rule(
         "privacy.population_cohort",
         lambda asked: asked.config.privacy.population_cohort > asked.config.privacy.population,
-        "a round has no more nodes than there are", "use fewer",
+        "a round has no more clients than there are", "use fewer",
     ),
     Rule(
         "privacy.separation", lambda asked: asked.config.privacy.population > 0 and asked.config.separates_nodes,
-        "these few nodes cannot wait as those of a population", "use 1",
+        "these few clients cannot wait as those of a population", "use 1",
     ),
     where=lambda asked: asked.config.protects_nodes,
 )  # fmt: skip
@@ -131,7 +131,7 @@ CENTRAL = within(
     ),
     Rule(
         "compression.send", lambda asked: asked.config.sends != "update",
-        "nodes clip and send their change", "use 'update'",
+        "clients clip and send their change", "use 'update'",
     ),
     Rule(
         "strategy.name", _reads_reports,
@@ -156,7 +156,7 @@ CENTRAL = within(
 NOISE_OF_NODES = (  # behind those of one trust alone
     Rule(
         "privacy.public_sizes", lambda asked: asked.config.privacy.public_sizes,
-        "no node tells its number of records", "use false",
+        "no client tells its number of records", "use false",
     ),
     Rule(
         "privacy.separation", lambda asked: asked.config.separates_nodes,
@@ -164,11 +164,11 @@ NOISE_OF_NODES = (  # behind those of one trust alone
     ),
     Rule(
         "privacy.clip_quantile", lambda asked: asked.config.adapts_clip,
-        "whether a change is within the clipping norm has no noise of a node", "use 0",
+        "whether a change is within the clipping norm has no noise of a client", "use 0",
     ),
     Rule(
         "privacy.population", lambda asked: asked.config.privacy.population > 0,
-        "each node's noise is that of its own promise", "leave it out",
+        "each client's noise is that of its own promise", "leave it out",
     ),
 )  # fmt: skip
 
@@ -191,7 +191,7 @@ DISTRIBUTED = within(
     ),
     Rule(
         "secure.weights", lambda asked: asked.config.secure.weights != "uniform",
-        "a weight by examples would make one node's share larger", "use 'uniform'",
+        "a weight by examples would make one client's share larger", "use 'uniform'",
     ),
     Rule(
         "client.mods", lambda asked: asked.config.client.mods,

@@ -23,7 +23,7 @@ from server.run import ServerRun
 from strategies.base import RoundStrategy, Turn
 from strategies.masked_mean import MaskedSum
 
-BATCHES = "training.clip_norm clips batches, and bounds no node: privacy.clip does"
+BATCHES = "training.clip_norm clips batches, and bounds no client: privacy.clip does"
 
 
 class ProtectedNodes(Feature):

@@ -105,13 +105,13 @@ class _Attempt:
             try:
                 keys = texts.from_bytes(Advertised, self._keys.get(member.node_id, b""))
                 if keys.node != partition_id:
-                    raise Refused("wrong-node", f"it has sent keys of node {keys.node}")
+                    raise Refused("wrong-node", f"it has sent keys of client {keys.node}")
                 check_advertised(keys, self._question, advertised)
                 advertised.append(keys)
             except Refused as refused:
                 self._log(member, str(refused))
         if len(advertised) < max(config.fewest_reports, config.secure.group_size):
-            return "too few nodes have sent keys"
+            return "too few clients have sent keys"
         by_node = {each.node: each for each in self._of_one_kind(advertised)}
         try:
             for index, group in enumerate(groups_in(config, list(by_node), self._at)):
@@ -131,7 +131,7 @@ class _Attempt:
             return list(advertised)
         for each in advertised:
             if each not in own:
-                why = "no-node-key: most nodes list their peers, and it signs by no key of its own (--peers)"
+                why = "no-node-key: most clients list their peers, and it signs by no key of its own (--peers)"
                 self._leave_out(each.node, why)
         return own
 
@@ -177,7 +177,7 @@ class _Attempt:
             self._taken(signed.node, SecureServer.signed, signed)
         for each in self._standing:
             for node in each.server.unlike:
-                each.why_not = "a node has signed another question than the others"
+                each.why_not = "a client has signed another question than the others"
                 self._leave_out(node, "another-question: it says that it was asked something else than most others")
         return self._unmasked(reporting, survivors)
 

@@ -31,7 +31,7 @@ def check_groups(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
     if (groups := nodes // size) < strategy.fewest_reports:
         raise SettingError(
             "secure.group_size", size,
-            f"a cohort of {nodes} nodes has {groups} groups, whose means strategy {config.strategy.name!r} takes for "
+            f"a cohort of {nodes} clients has {groups} groups, whose means strategy {config.strategy.name!r} takes for "
             f"reports, and it needs {strategy.fewest_reports} of them: use a larger rounds.cohort, smaller groups, or "
             "fewer strategy.options.attackers",
         )  # fmt: skip

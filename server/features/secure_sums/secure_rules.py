@@ -39,7 +39,7 @@ RULES = within(
     Rule(
         "model.name",
         lambda asked: asked.traits.is_private and not _is_sum(asked) and not asked.config.nodes_add_noise,
-        "nodes that pay for a change have no place yet", "use secure.sums = 'off'",
+        "clients that pay for a change have no place yet", "use secure.sums = 'off'",
     ),
     Rule(
         "secure.group_size",
@@ -48,28 +48,28 @@ RULES = within(
     ),
     Rule(
         "privacy.public_sizes", lambda asked: _is_sum(asked) and asked.config.privacy.public_sizes,
-        "no node tells its number of records", "use false",
+        "no client tells its number of records", "use false",
     ),
     Rule(
         "compression.codec",
         lambda asked: asked.config.compression.codec != "identity" and not asked.config.secure.group_size,
-        "all nodes of a sum send the same entries", "use 'identity', or 'drop' with secure.group_size",
+        "all clients of a sum send the same entries", "use 'identity', or 'drop' with secure.group_size",
     ),
     Rule(
         "strategy.options.decoder", lambda asked: getattr(asked.strategy, "decoder", "") == SPATIAL,
-        "all nodes of a group send the same entries, and it takes them for independent", "use 'survivors'",
+        "all clients of a group send the same entries, and it takes them for independent", "use 'survivors'",
     ),
     Rule(
         "rounds.schedule", lambda asked: asked.config.rounds.schedule != "synchronous",
-        "all nodes of a sum must be there together", "use 'synchronous'",
+        "all clients of a sum must be there together", "use 'synchronous'",
     ),
     Rule(
         "rounds.store_every", lambda asked: asked.config.rounds.store_every > 1 and not asked.is_virtual,
-        "a resume must not go back behind a sum that nodes were asked for", "use 1",
+        "a resume must not go back behind a sum that clients were asked for", "use 1",
     ),
     Rule(
         "rounds.selector", lambda asked: asked.config.rounds.selector != "uniform",
-        "the server has no loss of a node to go by", "use 'uniform'",
+        "the server has no loss of a client to go by", "use 'uniform'",
     ),
     Rule(
         "strategy.name", _needs_reports,
@@ -88,19 +88,19 @@ RULES = within(
     ),
     Rule(
         "strategy.steps", lambda asked: steps_of(asked.config.strategy.steps) or asked.strategy.steps,
-        "the server has no report of a node to change", "use none; secure.clip bounds each entry",
+        "the server has no report of a client to change", "use none; secure.clip bounds each entry",
     ),
     Rule(
         "gate.max_norm", lambda asked: asked.config.gate.max_norm > 0,
-        "the server has no norm of a node to limit", "use 0; secure.clip bounds each entry",
+        "the server has no norm of a client to limit", "use 0; secure.clip bounds each entry",
     ),
     Rule(
         "evaluation.where", lambda asked: asked.config.evaluation.where == "nodes",
-        "no node says what it has measured alone", "use 'server' or 'none'",
+        "no client says what it has measured alone", "use 'server' or 'none'",
     ),
     Rule(
         "evaluation.nodes", lambda asked: asked.config.evaluation.nodes > 0,
-        "no node says what it has measured alone", "use 0",
+        "no client says what it has measured alone", "use 0",
     ),
     where=lambda asked: asked.config.is_secure,
 )  # fmt: skip
@@ -115,7 +115,7 @@ def check_graph(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
         if nodes < config.secure.group_size:
             raise SettingError(
                 "secure.group_size", config.secure.group_size,
-                f"a cohort of {nodes} nodes has no group of so many: use smaller groups, or a larger rounds.cohort",
+                f"a cohort of {nodes} clients has no group of so many: use smaller groups, or a larger rounds.cohort",
             )  # fmt: skip
         for size in {len(group) for group in groups_in(config, range(nodes), At(1, 1))}:
             level_of(config, size)

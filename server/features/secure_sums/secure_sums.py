@@ -47,8 +47,8 @@ class SecureSums(Feature):
             return ["secure.sums = unmasked: fixed-point sums without masks, as for a study: protects nobody"]
         return [
             f"secure sums, {_level_in_words(self.config)}; against an honest-but-curious server, and against an active "
-            "one only where nodes list one another as peers (fedlearn client --peers); without noise a sum protects no "
-            "record from what the sum itself tells"
+            "one only where clients list one another as peers (fedlearn client --peers); without noise a sum protects "
+            "no record from what the sum itself tells"
         ]
 
     def collect(self, at: At, collect: Attempt) -> Collected | NotCommitted:
@@ -92,5 +92,5 @@ def _level_in_words(config: RunConfig) -> str:
     if not size:
         return str(level_of(config, config.largest_cohort))
     groups, share = config.largest_cohort // size, coverage_of(config)
-    said = f"the server learns the sum of each of {groups} groups of {size} nodes or more, {level_of(config, size)}"
+    said = f"the server learns the sum of each of {groups} groups of {size} clients or more, {level_of(config, size)}"
     return said + (f"; in a round the groups are expected to send {share:.3f} of the entries" if share < 1 else "")

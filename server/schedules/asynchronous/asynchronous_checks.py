@@ -21,7 +21,7 @@ def check_asynchronous(
     if is_virtual and not is_timed:
         raise SettingError(
             "rounds.schedule", name,
-            "virtual nodes without devices take no time, so none would be faster: name some by --devices",
+            "virtual clients without devices take no time, so none would be faster: name some by --devices",
         )  # fmt: skip
     if not kind.is_averaged:
         raise SettingError(
@@ -37,18 +37,18 @@ def check_asynchronous(
     if rounds.selector != "uniform":
         raise SettingError(
             "rounds.selector", rounds.selector,
-            f"schedule {name!r} draws nodes one by one, whenever another has reported: use 'uniform'",
+            f"schedule {name!r} draws clients one by one, whenever another has reported: use 'uniform'",
         )  # fmt: skip
     if rounds.over_selection > 1:
         raise SettingError(
             "rounds.over_selection", rounds.over_selection,
-            f"schedule {name!r} waits for nobody: use 1, and rounds.schedule_options.in_flight for more nodes",
+            f"schedule {name!r} waits for nobody: use 1, and rounds.schedule_options.in_flight for more clients",
         )  # fmt: skip
     for option in ("in_flight", "buffer_size"):
         if options.get(option, 0) > config.clients:
             raise SettingError(
                 f"rounds.schedule_options.{option}", options[option],
-                f"there are {config.clients} nodes, and none counts twice in one attempt: use no more",
+                f"there are {config.clients} clients, and none counts twice in one attempt: use no more",
             )  # fmt: skip
 
 

@@ -200,7 +200,7 @@ class Asynchronous(Attempts):
         run.exchange.traffic.add_reports([verdict.report.bytes_up])
         if again:
             where = {**flight.at.where, "node": flight.member.node_id, "partition": flight.member.partition_id}
-            reason = f"duplicate: node {flight.member.node_id} has already reported"
+            reason = f"duplicate: client {flight.member.node_id} has already reported"
             run.events.write(Fate.REFUSED, **where, reason=reason)
             return
         for each in run.features:
@@ -255,7 +255,7 @@ class Asynchronous(Attempts):
 
     def _unconnected(self, flights: Iterable[Flight], buffer: Buffer) -> None:
         for flight in flights:
-            report = NodeReport(flight.member.position, Fate.FAILED, reason="the node is not connected")
+            report = NodeReport(flight.member.position, Fate.FAILED, reason="the client is not connected")
             self._end(flight, report, buffer)
 
     def end(self) -> None:

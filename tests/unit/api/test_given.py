@@ -104,8 +104,8 @@ def test_data_node_by_node_say_how_many_nodes_there_are():
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"clients": 3}, "clients = 3: data are given node by node, which is 2: leave it out"),
-        ({"partition": "iid"}, "data.partition = 'iid': data are given node by node, which is 'natural'"),
+        ({"clients": 3}, "clients = 3: data are given client by client, which is 2: leave it out"),
+        ({"partition": "iid"}, "data.partition = 'iid': data are given client by client, which is 'natural'"),
     ],
 )
 def test_settings_that_would_mix_the_data_of_nodes_are_refused(setting, said):

@@ -57,7 +57,7 @@ def request_with(settings, message=None, **about):
 
 
 def test_nodes_with_models_of_their_own_are_not_trained_together():
-    assert why_not_stacked(config_from({**LOCAL, "data.dataset": "digits"})) == "each node trains a model of its own"
+    assert why_not_stacked(config_from({**LOCAL, "data.dataset": "digits"})) == "each client trains a model of its own"
 
 
 @pytest.mark.parametrize(("passes", "limit"), [(0.0, None), (0.5, 0.5), (2.5, 2.5)])

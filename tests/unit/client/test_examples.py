@@ -77,8 +77,8 @@ def test_what_only_a_nodes_own_file_numbers_is_said_to_its_owner_once(tmp_path, 
         settings = {**given, "data.options": {"target": "kind", **options}, "seed": run}
         node.examples_of(request(run=run, settings=settings, **{"own-data": True}))
     said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 2 and "classes are numbered by this node's own examples (a, b)" in said[0]
-    assert "columns stand in the order of this node's own file" in said[1]
+    assert len(said) == 2 and "classes are numbered by this client's own examples (a, b)" in said[0]
+    assert "columns stand in the order of this client's own file" in said[1]
 
 
 @pytest.mark.parametrize("asked", ["cuda", "cpu"])

@@ -146,7 +146,7 @@ def test_a_trial_names_what_is_put_back_if_it_would_change_the_next_fit():
 @pytest.mark.parametrize("module", [FromTheSystem, Unseeded, Unseen])
 def test_a_trial_refuses_what_can_be_neither_seeded_nor_put_back(module):
     fits, state = fits_of(module)
-    with pytest.raises(SettingError, match=r"model\.name.*two fits of one node with one seed differ"):
+    with pytest.raises(SettingError, match=r"model\.name.*two fits of one client with one seed differ"):
         fits.tried(state, DATA)
 
 

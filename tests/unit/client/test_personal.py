@@ -103,7 +103,7 @@ def test_model_without_torch_has_no_layers_that_could_be_named():
 def test_strategy_that_asks_for_more_than_the_state_is_refused(monkeypatch):
     strategy = FedAvg()
     monkeypatch.setattr(strategy, "answers", lambda state: {"control": {}})
-    with pytest.raises(SettingError, match="strategy FedAvg asks nodes for control beside the state"):
+    with pytest.raises(SettingError, match="strategy FedAvg asks clients for control beside the state"):
         check_parcels(strategy, {}, personal="fc3")
     check_parcels(strategy, {})
 

@@ -81,7 +81,8 @@ def test_a_stack_that_fails_leaves_nothing_and_says_so_once(together, caplog):
         calls = [call(1), call(13)]
         assert arrays_of(handle_many(calls)) == alone(1, 13)
         assert [memory_of(context).texts for _, context in calls] == [{}, {}]
-    assert caplog.messages == ["training.stack: these nodes are trained one by one: ValueError: a number that is none"]
+    why = "ValueError: a number that is none"
+    assert caplog.messages == [f"training.stack: these clients are trained one by one: {why}"]
 
 
 def test_nodes_with_other_states_are_no_stack(together):

@@ -84,7 +84,7 @@ def test_a_class_from_outside_fails_by_name(checked):
 def test_a_learner_alone_is_checked_by_the_models_that_its_nodes_use(checked):
     code, out, _ = checked(f"{__name__}:KeepsNothing")
     assert code == 1
-    assert "FAILS walk: the loss of node 0's own model is" in out
+    assert "FAILS walk: the loss of client 0's own model is" in out
 
 
 def test_a_class_that_walks_by_itself_is_no_number(checked):

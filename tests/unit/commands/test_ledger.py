@@ -87,7 +87,7 @@ def test_sets_of_exact_sums_are_counted_and_looked_at_too(tmp_path, action, caps
         with file.alone():
             file.append(line_after(file.read(), nodes))
     assert command(action, tmp_path) == 0
-    assert "patients.sets: sound; exact sums over 2 sets of nodes" in capsys.readouterr().out
+    assert "patients.sets: sound; exact sums over 2 sets of clients" in capsys.readouterr().out
     file.path.write_bytes(file.path.read_bytes().replace(b'"dd"', b'"ee"'))
     assert command(action, tmp_path) == 1
     assert "patients.sets: line 2" in capsys.readouterr().err

@@ -18,7 +18,7 @@ def command(*arguments):
 def test_the_promise_stands_above_the_ways_to_keep_it(capsys):
     assert command("--epsilon", 8, "--delta", "1e-5", "--clients", 20, "--cohort", 20) == 0
     said = capsys.readouterr().out
-    assert "epsilon 8.00, delta 1e-05; add or remove one node; trusted server" in said
+    assert "epsilon 8.00, delta 1e-05; add or remove one client; trusted server" in said
     assert "3.2876" in said
     assert "3.5" in said  # by Renyi divergences
 
@@ -27,7 +27,7 @@ def test_records_are_planned_by_steps(capsys):
     asked = ("--private", "records", "--records", 50, "--batch-size", 50, "--rounds", 3, "--steps", 10)
     assert command("--epsilon", 8, "--delta", "1e-5", *asked) == 0
     said = capsys.readouterr().out
-    assert "add or remove one record; each node trusts itself alone" in said
+    assert "add or remove one record; each client trusts only itself" in said
     assert "3.2876" in said, "3 rounds of 10 steps"
     assert "waits" not in said
 
@@ -70,7 +70,7 @@ def test_devices_have_seconds(capsys, monkeypatch, tmp_path):
     asked = ("--dataset", "digits", "--clients", 6, "--cohort", 2, "--rounds", 1, "--local-epochs", 1)
     assert command(*asked, "--engine", "inline", "--devices", "alike") == 0
     said = capsys.readouterr().out
-    assert "62006 parameters, 2 nodes in each of 1 rounds" in " ".join(said.split())
+    assert "62006 parameters, 2 clients in each of 1 rounds" in " ".join(said.split())
     assert "slowest" in said
 
 

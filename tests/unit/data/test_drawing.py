@@ -145,7 +145,7 @@ def test_a_scheme_that_would_move_others_is_refused_for_a_private_model(table, l
 
 def test_no_share_of_a_private_node_is_held_out():
     config = config_from({"model.name": "dp-forest", "data.dataset": "diabetes", "data.node_test_share": 0.3})
-    with pytest.raises(SettingError, match=r"data\.node_test_share = 0\.3: no node measures a private model"):
+    with pytest.raises(SettingError, match=r"data\.node_test_share = 0\.3: no client measures a private model"):
         partitions_of(config)
 
 

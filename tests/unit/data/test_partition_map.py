@@ -67,15 +67,15 @@ def test_examples_that_a_file_gives_to_nobody_are_left_out(tmp_path):
     [
         ("a.csv", "node\n0\nx\n", "a.csv, line 3: node 'x': it must be an integer from 0"),
         ("a.csv", "node\n-1\n", "a.csv, line 2: node -1"),
-        ("a.csv", "who\n0\n", "a.csv, line 1: the columns must be example,node or node alone, not who"),
+        ("a.csv", "who\n0\n", "a.csv, line 1: the columns must be example,node or only node, not who"),
         ("a.csv", "example,node\n100,0\n", "a.csv, line 2: example 100: it must be an integer from 0 to 99"),
-        ("a.csv", "example,node\n5,0\n5,1\n", "a.csv, line 3: example 5 has node 0 already"),
+        ("a.csv", "example,node\n5,0\n5,1\n", "a.csv, line 3: example 5 has client 0 already"),
         ("a.csv", "node\n" + "0\n" * 101, "a.csv, line 102: example 100: it must be an integer from 0 to 99"),
         ("a.json", "{", "a.json cannot be read"),
         ("a.json", '{"0": 3}', "a.json: it must be [NODE, ...]"),
         ("a.json", '{"zero": [3]}', "a.json, node zero: node 'zero'"),
         ("a.json", "[0, 1.5]", "a.json, entry 1: node 1.5"),
-        ("a.json", "[0, 1]", "clients = 5: at most 2, the nodes in "),
+        ("a.json", "[0, 1]", "clients = 5: at most 2, the clients in "),
         ("gone.csv", None, "gone.csv': there is no such file"),
     ],
 )
@@ -107,13 +107,13 @@ def test_a_function_says_the_rows_of_each_node_and_has_options(plugin):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (np.zeros(99, int), "it must give the node of each of the 100 examples"),
-        (np.full(100, 5), "it gave node 5: with clients = 5 nodes are 0 to 4"),
-        (np.zeros(100), "it must give the node of each of the 100 examples, and gave float64"),
-        ([[0], [1]], "or the rows of each of the 5 nodes"),
-        ([[0], [1], [0], [], []], "it gave example 0 to two nodes"),
+        (np.zeros(99, int), "it must give the client of each of the 100 examples"),
+        (np.full(100, 5), "it gave client 5: with clients = 5 clients are 0 to 4"),
+        (np.zeros(100), "it must give the client of each of the 100 examples, and gave float64"),
+        ([[0], [1]], "or the rows of each of the 5 clients"),
+        ([[0], [1], [0], [], []], "it gave example 0 to two clients"),
         ([[0], [1], [100], [], []], "it gave example 100: examples are 0 to 99"),
-        ("rows", "or the rows of each of the 5 nodes"),
+        ("rows", "or the rows of each of the 5 clients"),
     ],
 )
 def test_what_is_no_partition_is_refused(plugin, given, said):

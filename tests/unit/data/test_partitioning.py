@@ -192,7 +192,7 @@ def test_partition_that_is_not_there_is_an_error(partition_id):
 
 
 def test_examples_given_twice_are_a_bug():
-    with pytest.raises(RuntimeError, match="two nodes"):
+    with pytest.raises(RuntimeError, match="two clients"):
         by_label.joined([np.array([1], np.int32), np.array([1, 0], np.int32)], examples=2)
 
 

@@ -137,7 +137,7 @@ def test_what_only_stored_examples_can_be_asked_is_refused():
         train.at(np.array([20_000_000]))
     with pytest.raises(IndexError):
         train.at(np.array([-1]))
-    with pytest.raises(SettingError, match="node by node"):
+    with pytest.raises(SettingError, match="client by client"):
         partition_table(load(), DataSettings(partition="dirichlet"), num_partitions=3, seed=1)
     with pytest.raises(SettingError, match="from 1 to 1000000"):
         partition_table(load(), DataSettings(), num_partitions=1_000_001, seed=1)

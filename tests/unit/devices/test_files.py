@@ -82,7 +82,7 @@ def test_fedscales_columns_are_inference_milliseconds_and_kilobits(tmp_path):
         ("f.csv", "seconds_per_example\n", "the column seconds_per_example is missing, or empty"),
         ("f.csv", "up\n1\n", "the column seconds_per_example is missing, or empty"),
         ("f.csv", "seconds_per_example,drop\n1,2\n", "there is no column 'drop'"),
-        ("f.csv", "seconds_per_example\n1\n2\n", "it has 2 devices, the run has 3 nodes: add rows, or a column"),
+        ("f.csv", "seconds_per_example\n1\n2\n", "it has 2 devices, the run has 3 clients: add rows, or a column"),
         ("f.csv", "seconds_per_example\n1\nfast\n3\n", "seconds_per_example of row 1 is '1', and no number"),
         ("f.csv", "seconds_per_example,up\n1,0\n1,1\n1,1\n", "up of device 0 is 0: it must be finite, above 0"),
         ("f.csv", "seconds_per_example,share\n1,0\n", "share must be finite, from 0, and not all of them 0"),

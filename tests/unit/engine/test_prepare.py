@@ -70,7 +70,7 @@ def test_what_is_not_as_declared_in_a_table_is_printed_and_stands_in_no_setting(
 
 def test_shares_that_chance_has_made_uneven_are_said(tmp_path, caplog):
     prepared(config_from(few_different(tmp_path, [(row // 50, "ab"[row // 100]) for row in range(200)])))
-    assert "data.partition = 'iid': the 5 nodes hold from 0 to" in caplog.text
+    assert "data.partition = 'iid': the 5 clients hold from 0 to" in caplog.text
 
 
 def test_shares_that_are_nearly_even_are_not_said(caplog):

@@ -52,7 +52,7 @@ def test_time_is_no_difference(stored):
 
 def test_one_that_goes_on_longer_is_said_to(stored):
     a, b = stored("a"), stored("b", rows=rows_of([0.2, 0.5, 0.4, 0.5]))
-    assert verdicts(a, b)[0] == "the curves are the same for 3 rounds; then one goes on alone"
+    assert verdicts(a, b)[0] == "the curves are the same for 3 rounds; then only one continues"
 
 
 def test_a_run_that_has_not_ended_has_no_final_model(stored):

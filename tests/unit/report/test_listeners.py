@@ -138,7 +138,7 @@ def test_a_listener_that_fails_is_given_up_with_one_line(tmp_path, caplog, monke
     with caplog.at_level(logging.WARNING):
         log_of(tmp_path, "failing:Listener", [ENDED, ENDED])
     assert [record.getMessage() for record in caplog.records] == [
-        "--log failing:Listener: given up, the run goes on: OSError: disk full"
+        "--log failing:Listener: given up, the run continues: OSError: disk full"
     ]
 
 

@@ -345,7 +345,7 @@ def test_states_stay_stored_for_as_long_as_somebody_works_on_them(tmp_path):
             found = each.state_of(number)
             assert all((found[name] == array).all() for name, array in state_of(number).items())
             assert list(found) == list(each.state)
-        with pytest.raises(CheckpointError, match=r"does not name .*round-000002.*, on which nodes still work"):
+        with pytest.raises(CheckpointError, match=r"does not name .*round-000002.*, on which clients still work"):
             each.state_of(2)
     loaded.save(state_of(4), {}, record(4), seconds=1.0)
     assert states_in(tmp_path) == [4]

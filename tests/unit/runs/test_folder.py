@@ -36,7 +36,7 @@ def test_setting_that_changes_the_bytes_must_stay_as_it_was(tmp_path, setting):
     folder = RunFolder(tmp_path)
     folder.write_settings(RunConfig())
     (name,) = setting
-    with pytest.raises(SettingError, match=rf"^{name} = .*was begun with"):
+    with pytest.raises(SettingError, match=rf"^{name} = .*began with"):
         folder.check_settings(config_from(setting))
 
 
@@ -63,7 +63,7 @@ def test_run_goes_on_with_another_device_of_the_kind_that_it_was_begun_on(tmp_pa
     folder.write_settings(config_from({"engine.device": "cuda"}))
     folder.check_settings(config_from({"engine.device": "cuda:1"}))
     assert kept_settings(config_from({"engine.device": "cuda:1"}))["engine.device"] == "cuda"
-    with pytest.raises(SettingError, match=r"^engine\.device = 'cpu': the run in .* was begun with 'cuda'"):
+    with pytest.raises(SettingError, match=r"^engine\.device = 'cpu': the run in .* began with 'cuda'"):
         folder.check_settings(RunConfig())
 
 

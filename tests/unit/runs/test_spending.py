@@ -25,7 +25,7 @@ def report(partition, event="reported", **fields):
 
 
 def test_a_report_counts_though_its_round_was_abandoned_and_only_once_for_its_node(events):
-    abandoned = {"event": "abandoned", "round": 1, "attempt": 1, "reason": "3 of 5 nodes reported"}
+    abandoned = {"event": "abandoned", "round": 1, "attempt": 1, "reason": "3 of 5 clients reported"}
     assert events(report(0, epsilon=1.0), report(4, epsilon=1.0), abandoned, report(0, epsilon=1.0)) == {0: 1.0, 4: 1.0}
 
 

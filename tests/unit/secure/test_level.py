@@ -176,7 +176,7 @@ def test_a_level_that_protects_no_node_is_refused(wrong):
 
 
 def test_a_level_that_cannot_stand_is_refused_in_one_line():
-    with pytest.raises(UsageError, match=r"no threshold above half stands 4 lost nodes and 4 colluders of 10"):
+    with pytest.raises(UsageError, match=r"no threshold above half stands 4 lost clients and 4 colluders of 10"):
         chosen(10, colluders=4, dropouts=0.4)
     for wrong in ({"nodes": 2}, {"nodes": 5, "colluders": 4}, {"nodes": 5, "dropouts": 1.0}):
         with pytest.raises(UsageError, match="secure"):

@@ -37,7 +37,7 @@ def checked(name, further=()):
         ("scaffold", {"training.personal": "last"}, "would tell|which a learner makes of all"),
         ("scaffold", {"secure.sums": "unmasked"}, "needs more than the sum of the states"),
         ("feddyn", {"secure.sums": "unmasked"}, "needs more than the sum of the states"),
-        ("scaffold", {"training.learner": "sgd"}, "needs nodes that learn by 'scaffold'"),
+        ("scaffold", {"training.learner": "sgd"}, "needs clients that learn by 'scaffold'"),
         ("ditto", {"training.options.pul": 1.0}, "pul"),
         ("fedbn", {}, "no layer of normalization"),
         ("fedper", {"training.personal": ""}, "strategy 'fedper' is nothing without it"),

@@ -76,7 +76,7 @@ def test_a_node_that_cannot_say_what_it_holds_is_left_out_and_its_reason_is_the_
     for node in nodes.values():
         node.ready = broken
     run = scene(nodes, grid=NetworkGrid, rounds={"max_attempts": 2})
-    with pytest.raises(RunFailed, match=r"0 nodes were ready .*no data here"):
+    with pytest.raises(RunFailed, match=r"0 clients were ready .*no data here"):
         run.run()
     assert run.reasons("unknown-node") == dict.fromkeys(nodes, "no data here")
     assert run.clock.now() < 2.5  # nobody else can come, so nobody is waited for
@@ -87,7 +87,7 @@ def test_of_two_nodes_with_one_partition_one_takes_part_and_the_other_is_refused
     run = scene(nodes, grid=NetworkGrid, rounds={"minimum_ready": 0.5})
     run.run()
     assert cohorts(run) == [[0, 1]]
-    assert list(run.reasons("not-ready").values()) == ["partition 1 is already held by node 102"]
+    assert list(run.reasons("not-ready").values()) == ["partition 1 is already held by client 102"]
 
 
 def test_a_network_keeps_an_instruction_beyond_its_deadline_so_that_late_reports_are_found(scene):
@@ -147,7 +147,7 @@ def test_too_few_ready_nodes_are_said_with_the_answers_that_came_too_late_before
     with pytest.raises(RunFailed):
         run.run()
     first, second, third = [event["reason"] for event in run.events("too-few-ready")]
-    assert first == "0 nodes were ready within 10 s, 2 are needed"  # who they are was known too late
+    assert first == "0 clients were ready within 10 s, 2 are needed"  # who they are was known too late
     for reason in (second, third):
         assert reason.startswith(f"{first}; 2 answers to earlier questions came after the window: partition 0 by ")
         assert "partition 1 by " in reason

@@ -114,7 +114,7 @@ def test_too_few_ready_gives_up_backs_off_twice_as_long_each_time_and_tries_agai
     assert [e["seconds"] for e in run.events("backing-off")] == [3, 6, 12]
     few = run.events("too-few-ready")
     assert [(e["attempt"], e["ready"], e["needed"]) for e in few] == [(1, 2, 4), (2, 2, 4), (3, 2, 4)]
-    assert "2 nodes were ready within 60 s, 4 are needed" in few[0]["reason"]
+    assert "2 clients were ready within 60 s, 4 are needed" in few[0]["reason"]
     assert run.store.history.rounds[0].attempts == 4
 
 
@@ -210,14 +210,14 @@ def test_second_ready_answer_of_the_same_node_changes_nothing(scene):
 def test_of_two_nodes_that_claim_one_partition_the_first_to_answer_takes_part(scene):
     nodes = nodes_of(3) | {99: Node(1, ready_after=5.0)}
     run = scene(nodes, grid=NetworkGrid, rounds={"minimum_ready": 0.7, "quorum": 0.7}).run()
-    assert run.reasons("not-ready") == {99: "partition 1 is already held by node 11"}
+    assert run.reasons("not-ready") == {99: "partition 1 is already held by client 11"}
     assert_state(run.state, mean_of(range(3)))
 
 
 def test_where_the_grid_knows_what_nodes_hold_none_can_claim_anothers_partition(scene):
     says = RecordDict({wire.CONFIG: ConfigRecord({"partition_id": 1, "why_not": ""})})
     run = scene(nodes_of(3, n2=Node(2, ready=lambda *_: [says])), rounds={"minimum_ready": 0.6}).run()
-    assert run.reasons("not-ready") == {12: "it says that it holds partition 1, which node 11 holds"}
+    assert run.reasons("not-ready") == {12: "it says that it holds partition 1, which client 11 holds"}
 
 
 def test_answer_after_the_window_comes_too_late(scene):
@@ -331,7 +331,7 @@ def test_node_that_left_after_saying_ready_has_failed_and_is_not_waited_for(scen
 
     nodes[12].ready = leaves
     run = scene(nodes).run()
-    assert run.reasons("failed") == {12: "the node is not connected"}
+    assert run.reasons("failed") == {12: "the client is not connected"}
     assert run.clock.now() < 1
     assert_state(run.state, mean_of([0, 1, 3, 4]))
 
@@ -372,7 +372,7 @@ def test_second_report_of_the_same_node_is_ignored(scene):
 
     run = scene(nodes_of(5, n1=Node(1, report=twice), n4=Node(4, report_after=3.0))).run()
     assert_state(run.state, mean_of(range(5)))
-    assert run.reasons("refused") == {11: "duplicate: node 11 has already reported"}
+    assert run.reasons("refused") == {11: "duplicate: client 11 has already reported"}
     record = run.store.history.rounds[0]
     assert (record.reported, record.refused) == (5, 0)
 
@@ -395,7 +395,7 @@ def test_below_quorum_the_round_is_abandoned_the_reported_are_told_and_the_next_
     run = scene(nodes).run()
     (abandoned,) = run.events("abandoned")
     assert (abandoned["round"], abandoned["attempt"]) == (1, 1)
-    assert abandoned["reason"] == "3 of 5 nodes reported, quorum is 4; first reason: out of memory"
+    assert abandoned["reason"] == "3 of 5 clients reported, quorum is 4; first reason: out of memory"
     assert sorted(told for told in run.grid.told) == [(n, "abandoned", 1, 1) for n in (10, 12, 14)]
     assert [i.attempt for i in nodes[10].instructions] == [1, 2]
     assert_state(run.state, mean_of(range(5)))  # nothing of the first attempt is left in it
@@ -411,7 +411,7 @@ def test_when_all_attempts_are_used_up_the_run_fails_with_the_reason_and_the_sta
             else [Error(2, "disk full")]
         )
     run = scene(nodes, rounds={"total": 3, "max_attempts": 3})
-    with pytest.raises(RunFailed, match=r"round 2 was tried 3 times .*0 of 4 nodes reported.*disk full") as failed:
+    with pytest.raises(RunFailed, match=r"round 2 was tried 3 times .*0 of 4 clients reported.*disk full") as failed:
         run.run()
     assert "\n" not in str(failed.value)
     again = RunStore(run.folder.path)
@@ -436,7 +436,7 @@ def test_a_run_all_of_whose_nodes_raise_alike_before_any_has_reported_ends_at_on
     for place, node in enumerate(nodes.values()):
         failing(node, Error(RAISED, f"ValueError: got {place} rows"))
     run = scene(nodes)
-    with pytest.raises(RunFailed, match=r"every node fails alike, .*0 of 4 nodes reported.*ValueError: got 0 rows"):
+    with pytest.raises(RunFailed, match=r"every client fails alike, .*0 of 4 clients reported.*ValueError: got 0 rows"):
         run.run()
     assert len(run.events("round-started")) == 1
 
@@ -446,7 +446,7 @@ def test_a_run_none_of_whose_nodes_can_say_that_it_is_ready_ends_at_once(scene):
     for node in nodes.values():
         node.ready = lambda message, node: [Error(RAISED, "KeyError: 'x'")]
     run = scene(nodes)
-    with pytest.raises(RunFailed, match=r"every node fails alike, .*only 0 nodes were ready.*KeyError: 'x'"):
+    with pytest.raises(RunFailed, match=r"every client fails alike, .*only 0 clients were ready.*KeyError: 'x'"):
         run.run()
     assert len(run.events("round-started")) == 1
 
@@ -594,7 +594,7 @@ def diverging(message, node):
 def test_round_in_which_the_same_nodes_report_the_same_is_tried_twice(scene):
     nodes = {10 + partition: Node(partition, report=diverging) for partition in range(3)}
     run = scene(nodes, rounds={"total": 1, "max_attempts": 5})
-    with pytest.raises(RunFailed, match="round 1 was tried twice by the same nodes, which reported the same"):
+    with pytest.raises(RunFailed, match="round 1 was tried twice by the same clients, which reported the same"):
         run.run()
     assert len(run.events("round-started")) == 2
 

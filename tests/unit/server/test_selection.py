@@ -51,14 +51,14 @@ def test_a_round_of_which_none_was_drawn_is_tried_again(scene):
 
 def test_a_round_of_which_none_is_ever_drawn_says_so(scene):
     run = scene({10 + i: Node(i) for i in range(6)}, rounds=drawing("", max_attempts=2))
-    with pytest.raises(RunFailed, match="the selector drew none of the 6 nodes that were ready"):
+    with pytest.raises(RunFailed, match="the selector drew none of the 6 clients that were ready"):
         run.run()
 
 
 @pytest.mark.parametrize("drawn", ["1 1", "1 7"])
 def test_a_selector_that_draws_a_node_twice_or_one_that_is_not_ready_ends_the_run(scene, drawn):
     run = scene({10 + i: Node(i) for i in range(6)}, rounds=drawing(drawn))
-    with pytest.raises(RunFailed, match="selector Draws drew a node twice, or one that was not ready"):
+    with pytest.raises(RunFailed, match="selector Draws drew a client twice, or one that was not ready"):
         run.run()
 
 

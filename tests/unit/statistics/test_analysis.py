@@ -112,10 +112,10 @@ def test_a_node_that_leaves_ends_the_fit_and_no_other_node_answers():
     model.check_state(state)
     fewer = state | {"reports": np.array([3, 2])}
     ended = model.finished(fewer)
-    assert ended.is_failure and "round 2 has sums of 2 nodes, round 1 of 3" in ended.why and "\n" not in ended.why
+    assert ended.is_failure and "round 2 has sums of 2 clients, round 1 of 3" in ended.why and "\n" not in ended.why
     with pytest.raises(Refused, match="wrong-count"):
         model.check_state(fewer)
-    with pytest.raises(UsageError, match="a node that leaves"):
+    with pytest.raises(UsageError, match="a client that leaves"):
         model.fitted(fewer)
 
 

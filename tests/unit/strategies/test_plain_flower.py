@@ -163,7 +163,7 @@ def test_mean_is_the_one_of_our_own_fedavg(tmp_path):
 
 def test_cohort_smaller_than_the_strategy_wants_fails_at_once_instead_of_waiting(tmp_path, no_waiting):
     run = Scene(tmp_path, {10: Node(0)}, strategy=made("FedAvg"))
-    with run.log, pytest.raises(RunFailed, match=r"waits for more nodes than the cohort of 1: .*min_available_nodes"):
+    with run.log, pytest.raises(RunFailed, match=r"waits for more clients than the cohort of 1: .*min_available_nodes"):
         run.run()
 
 

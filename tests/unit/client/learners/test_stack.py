@@ -395,7 +395,7 @@ class Stubborn(SGD):
     ("module", "kind", "why"),
     [
         (Branching, SGD, "its way depends on the numbers in a batch"),
-        (Drawing, SGD, "a node would learn something else than alone"),
+        (Drawing, SGD, "a client would learn something else than alone"),
         (Counting, SGD, "its way depends on the numbers in a batch"),
         (Small, Hooked, "Hooked changes how a node is trained, and does not say can_stack = True"),
         (Small, Stubborn, "Stubborn changes how a node is trained"),

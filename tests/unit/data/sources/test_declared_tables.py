@@ -100,12 +100,12 @@ def test_tables_of_nodes_are_declared_alike():
     table = from_frame(people(), **DECLARED)
     other = from_frame(people(), **{**DECLARED, "bounds": {"age": (0, 99)}, "categories": {}})
     for nodes, why in (
-        ({"a": table, "b": other}, "node 'b' has another .* than node 'a': declare all nodes alike"),
+        ({"a": table, "b": other}, "client 'b' has another .* than client 'a': declare all clients alike"),
         ({"a": table, "b": (np.zeros((4, 2)), [0, 1, 0, 1])}, "node 'a' is a data set, and node 'b' is none"),
     ):
         with pytest.raises(UsageError, match=why):
             from_any(nodes)
-    with pytest.raises(UsageError, match="these are frames of several nodes: give fedlearn"):
+    with pytest.raises(UsageError, match="these are frames of several clients: give fedlearn"):
         from_frame({"a": people(), "b": people()}, **DECLARED)
 
 

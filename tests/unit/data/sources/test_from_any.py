@@ -277,7 +277,7 @@ def test_classes_of_nodes_are_matched_by_their_names():
         (7, "7 cannot be read as data: give (X, y)"),
         ({X[0, 0], 3}, "a set of"),
         (object(), "cannot be read as data"),
-        ({}, "a dict gives the data of each node"),
+        ({}, "a dict gives the data of each client"),
         ({1: (X, Y), "1": (X, Y)}, "it has none, or one name twice"),
         ({"a": (X, Y), "b": X}, "node b': these are inputs without targets"),
         ({"a": (X, Y), "b": {"c": (X, Y)}}, "node 'b' is a dict itself"),
@@ -316,4 +316,4 @@ def test_a_function_of_a_module_may_return_any_form(tmp_path, monkeypatch):
     assert by_call.fingerprint == by_name.fingerprint == from_arrays(np.eye(6), [0, 1] * 3).fingerprint
     nodes = load_dataset("brought_by_hand:NODES", "")
     assert (nodes.spec.groups, nodes.name) == (2, "brought_by_hand:NODES")
-    assert nodes.notice == "data are given for 2 nodes: --partition natural --clients 2 keeps them so"
+    assert nodes.notice == "data are given for 2 clients: --partition natural --clients 2 keeps them so"

@@ -48,7 +48,7 @@ def test_a_claim_ends_with_its_process_even_by_sigkill(keys, tmp_path):
 
 
 def test_a_named_partition_needs_its_key(keys, tmp_path):
-    with pytest.raises(UsageError, match="partition 7: there is no node key"):
+    with pytest.raises(UsageError, match="partition 7: there is no client key"):
         claim(keys, tmp_path / "claims", partition_id=7)
 
 

@@ -62,8 +62,8 @@ def test_a_list_of_peers_and_the_nodes_own_key_reach_the_node(tmp_path):
         (["--least-peers", 4], "--least-peers: give --peers FILE, too"),
         (["--colluding-peers", 1], "--colluding-peers: give --peers FILE, too"),
         (["--peers", tmp_path / "absent"], "No such file"),
-        (["--peers", tmp_path / "none"], "put a line of public/nodes/N.pub for each node"),
-        (["--peers", peers, "--least-peers", 4], "it lists 3 nodes, --least-peers asks for 4"),
+        (["--peers", tmp_path / "none"], "put a line of public/nodes/N.pub for each client"),
+        (["--peers", peers, "--least-peers", 4], "it lists 3 clients, --least-peers asks for 4"),
     ):
         with pytest.raises(UsageError, match=said):
             client.check_peers(options(*flags))
@@ -99,9 +99,9 @@ def test_the_data_are_called_as_their_folder_unless_they_have_a_name(tmp_path, m
         ("--ledger L --largest-epsilon 1 --hours 8-17", "--hours 8-17: expected text"),
         ("--ledger L --largest-epsilon 1 --data-name ../x", "data name '../x'"),
         ("--ledger L --policy nowhere.toml", "nowhere.toml"),
-        ("--largest-epsilon 1", "--largest-epsilon: what a node allows binds it by its ledger"),
-        ("--public-sizes", "--public-sizes: what a node allows"),
-        ("--policy p.toml", "--policy: what a node allows"),
+        ("--largest-epsilon 1", "--largest-epsilon: what a client allows binds it by its ledger"),
+        ("--public-sizes", "--public-sizes: what a client allows"),
+        ("--policy p.toml", "--policy: what a client allows"),
     ],
 )
 def test_what_cannot_be_meant_is_said_at_the_start(flags, said, tmp_path, monkeypatch):
@@ -127,5 +127,5 @@ def test_a_missing_certificate_or_key_is_one_line(tmp_path, monkeypatch):
         UsageError, match=r"^--root-certificates ca.crt: there is no such file; copy public/ca.crt from"
     ):
         client.run(options("--root-certificates", "ca.crt"))
-    with pytest.raises(UsageError, match=r"^--keys keys: there is no node key; run fedlearn keys on the server"):
+    with pytest.raises(UsageError, match=r"^--keys keys: there is no client key; run fedlearn keys on the server"):
         client.run(options())

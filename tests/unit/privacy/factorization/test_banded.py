@@ -192,7 +192,7 @@ def test_the_separation_follows_from_nodes_and_availability():
     assert most_separation(100, 20, 0.79) == 3
     assert most_separation(20, 20) == 1
     for nodes, cohort, availability in ((10, 11, 1.0), (10, 0, 1.0), (10, 1, 0.0), (10, 1, 1.1)):
-        with pytest.raises(ValueError, match="nodes"):
+        with pytest.raises(ValueError, match="clients"):
             most_separation(nodes, cohort, availability)
 
 

@@ -313,7 +313,7 @@ def test_every_reason_of_the_gate_is_in_the_table():
 def test_refused_reports_below_quorum_abandon_the_round_and_name_the_first_reason(scene):
     bad = {10 + i: Node(i, report=spoiled(with_entry(np.nan)).report) for i in range(2)}
     run = scene(nodes_with(Node(2)) | bad, rounds={"max_attempts": 1})
-    with pytest.raises(Exception, match="3 of 5 nodes reported, quorum is 4; first reason: not-finite"):
+    with pytest.raises(Exception, match="3 of 5 clients reported, quorum is 4; first reason: not-finite"):
         run.run()
 
 

@@ -127,17 +127,17 @@ def test_what_fits_passes(traits, flat):
                 (
                     "ef21,eden",
                     {"compression__downlink": "ef21,eden", "rounds__cohort": 3},
-                    "all nodes must take part in",
+                    "all clients must take part in",
                 ),
                 (
                     "ef21,eden",
                     {"compression__downlink": "ef21,eden", "rounds__schedule": "buffered"},
-                    "all nodes must take part in all rounds, and with rounds.schedule = 'buffered' they do not",
+                    "all clients must take part in all rounds, and with rounds.schedule = 'buffered' they do not",
                 ),
                 (
                     "ef21,eden",
                     {"compression__downlink": "ef21,eden", "devices__name": "phones"},
-                    "all nodes must take part in all rounds, and devices 'phones' are away at times",
+                    "all clients must take part in all rounds, and devices 'phones' are away at times",
                 ),
                 (
                     "ef21,rand-k:0.1",
@@ -156,7 +156,7 @@ def test_what_fits_passes(traits, flat):
         (
             CNN,
             {"compression__downlink": "anchor:50,eden"},
-            "compression.send = 'weights': the server keeps the exact state, and nodes train from a decoded one",
+            "compression.send = 'weights': the server keeps the exact state, and clients train from a decoded one",
         ),
         (
             CNN,

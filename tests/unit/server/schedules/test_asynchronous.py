@@ -260,7 +260,7 @@ def test_a_second_report_is_refused_and_the_first_stands(scene):
 
     nodes = nodes_of(4, n1=Node(1, report_after=FAST, report=twice))
     run = scene(nodes, rounds=rounds_of("buffered", total=1, options={"buffer_size": 4})).run()
-    assert run.reasons("refused") == {11: "duplicate: node 11 has already reported"}
+    assert run.reasons("refused") == {11: "duplicate: client 11 has already reported"}
     assert [event["node"] for event in run.events("reported")].count(11) == 1
     assert run.store.history.rounds[0].uploads == 5
 
@@ -305,7 +305,7 @@ def test_who_is_abandoned_is_told_of_the_attempt_that_its_instruction_was_of(sce
 def test_below_the_quorum_the_attempt_is_abandoned_and_its_reports_never_count(scene):
     nodes = nodes_of(4, n0=Node(0, failing="no disk", report_after=FAST))
     run = scene(nodes, rounds=rounds_of(total=1, options={"buffer_size": 4}, quorum=1.0))
-    with pytest.raises(RunFailed, match="3 of 4 nodes reported, quorum is 4; first reason: no disk"):
+    with pytest.raises(RunFailed, match="3 of 4 clients reported, quorum is 4; first reason: no disk"):
         run.run()
     assert all(np.array_equal(run.state[name], STATE[name]) for name in STATE)
     assert {(node, attempt) for node, why, _, attempt in run.grid.told if why == "abandoned"} == {
@@ -361,7 +361,7 @@ def test_who_is_gone_after_a_resume_has_failed_and_the_others_are_sent_the_same_
     run.grid.nodes[44].connected = False
     run.with_settings(rounds={"total": 3}).run()
     assert nodes[90].instructions[1] == first
-    assert run.reasons("failed") == {-1: "the node is not connected"}
+    assert run.reasons("failed") == {-1: "the client is not connected"}
     assert len(run.store.history.rounds) == 3
 
 
