@@ -56,7 +56,7 @@ class TableStatistics:
     Parameters
     ----------
     count
-        Number of records of all nodes.
+        Number of records of all clients.
     deviation
         Standard deviation of the noise in each count, in records; 0 without noise.
     columns
@@ -70,7 +70,7 @@ class TableStatistics:
     def lines(self) -> list[str]:
         """Return a line for all records, and one for each column: mean, deviation and most frequent cell."""
         noise = f", each count with noise of standard deviation {self.deviation:.4g}" if self.deviation else ""
-        lines = [f"{self.count:.0f} records of all nodes{noise}"]
+        lines = [f"{self.count:.0f} records of all clients{noise}"]
         for name, column in self.columns.items():
             mean = "" if column.mean is None else f"mean {column.mean:.6g}, "
             mean += "" if column.std is None else f"deviation {column.std:.6g}, "

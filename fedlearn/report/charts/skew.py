@@ -1,4 +1,4 @@
-"""Chart which node has which labels, from the counts that a run stored when it dealt its examples (dealt.json)."""
+"""Chart which client has which labels, from the counts that a run stored when it dealt its examples (dealt.json)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,13 @@ MOST_NODES = 100  # columns of the chart
 
 
 def skew_of(run: StoredRun) -> HeatMap | str:
-    """Return the chart, or in words why there is none; empty words where nodes keep their counts to themselves."""
+    """Return the chart, or in words why there is none; empty words where the run stored no counts."""
     try:
         dealt = read_dealt(run.folder)
     except (OSError, ValueError) as error:
         return f"dealt.json: {getattr(error, 'strerror', None) or said(error)}"
     if dealt is None:
-        return (
-            ""
-            if run.metrics.privacy_loss
-            else "there is no dealt.json, as of runs over a network and of earlier versions"
-        )
+        return ""
     return chart_of(dealt, run.settings, lambda: read_spec(run.folder).class_names)
 
 
@@ -45,10 +41,10 @@ def chart_of(dealt: Dealt, settings: Mapping[str, object], class_names: Callable
     """
     counts = np.array(dealt.counts, np.int64)[:, :MOST_NODES]
     drawn, get = counts.shape[1], settings.get
-    of_all = f"first {drawn} of {dealt.nodes} nodes" if dealt.nodes > drawn else "node"
+    of_all = f"first {drawn} of {dealt.nodes} clients" if dealt.nodes > drawn else "client"
     alpha = f", alpha {shown(get('data.alpha'))}" if get("data.partition") == "dirichlet" else ""
     about = f"{_short(get('data.dataset'))}, {_short(get('data.partition'))}{alpha}, seed {get('seed')}"
-    return HeatMap("skew", f"{dealt.what} by node: {about}", of_all, dealt.what, _rows(dealt, class_names), counts)
+    return HeatMap("skew", f"{dealt.what} by client: {about}", of_all, dealt.what, _rows(dealt, class_names), counts)
 
 
 def _rows(dealt: Dealt, class_names: Callable[[], Sequence[str]]) -> tuple[str, ...]:
