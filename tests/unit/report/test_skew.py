@@ -1,4 +1,4 @@
-"""Who has which data is drawn from the counts that a run stored, and from nothing else in its folder."""
+"""The label distribution is drawn from the counts that a run stored, and from nothing else in its folder."""
 
 from __future__ import annotations
 
