@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -38,19 +39,20 @@ from tests.end_to_end.chromium import Visit, headless
 
 STATIC = ROOT / "docs" / "_static"
 TABLES = ROOT / "docs" / "reference" / "compression_tables.md"
-TALL = 860  # pixels of a page: its results and its curves
+TALL = 940  # pixels of a page: its results and its curves
 WIDE = 1280  # pixels of a desk
 COLUMNS = 100  # of the terminal
 COMMAND = "fedlearn simulate --dataset digits --clients 10 --rounds 5 --batch-size 10 --lr 0.02"
 CALL = 'run = fedlearn.run(clients=10, data="digits", rounds=5, batch_size=10, lr=0.02)\nrun'
 CELL = """<style>
-body{{margin:0;padding:14px 18px;font:13px system-ui,sans-serif;background:#fff}} pre{{margin:0;font:13px monospace}}
+body{{margin:0;font:13px system-ui,sans-serif;background:#fff}} pre{{margin:0;font:13px monospace}}
 .cell{{display:grid;grid-template-columns:52px 1fr;gap:8px;margin-bottom:10px;color:#307fc1;font-family:monospace}}
 .code{{padding:6px 10px;border:1px solid #e0e0e0;background:#f5f5f5;color:#000}} .out{{color:#000;font:13px system-ui}}
 table{{border-collapse:collapse}} th,td{{padding:3px 8px}} tr:nth-child(odd){{background:#f5f5f5}}
 figure{{margin:8px 0}}
-</style><div class="cell">[1]: <pre class="code">{call}</pre></div>
-<div class="cell">[1]: <div class="out">{shown}</div></div>"""
+main{{padding:14px 18px;width:860px}}
+</style><main><div class="cell">[1]: <pre class="code">{call}</pre></div>
+<div class="cell">[1]: <div class="out">{shown}</div></div></main>"""
 LOOP = 1.0  # the time of a hand-written loop, to which the others are relative
 
 
@@ -128,8 +130,9 @@ def terminal(folder: Path, picture: Path) -> None:
 def notebook(folder: Path, picture: Path) -> None:
     """Photograph a run as a cell of a notebook shows it."""
     page = folder.with_suffix(".html")
-    page.write_text(CELL.format(call=CALL, shown=run_as_html(folder)), encoding="utf-8")
-    photograph(page, picture, of="body")
+    with chdir(folder.parents[1]):  # so that the folder is shown as a reader sees it
+        page.write_text(CELL.format(call=CALL, shown=run_as_html(folder)), encoding="utf-8")
+    photograph(page, picture, of="main")
 
 
 def live_page(folder: Path, picture: Path) -> None:
@@ -169,7 +172,9 @@ def main(names: list[str]) -> None:
         }
         of_readme: dict[str, Callable[[Path, Path], object]] = {
             "report_page.png": lambda made, picture: photograph(made / "report" / "index.html", picture),
-            "classes.png": lambda made, picture: photograph(made / "report" / "index.html", picture, of="#classes"),
+            "classes.png": lambda made, picture: photograph(
+                made / "report" / "index.html", picture, of="#classes [data-of]"
+            ),
             "notebook.png": notebook,
             "terminal.svg": terminal,
         }

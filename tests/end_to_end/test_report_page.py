@@ -58,7 +58,7 @@ def test_formats_and_columns_that_are_not_there_are_one_line_of_usage(runs, tmp_
     assert end_of("report", runs[0], "--out", tmp_path, "--columns", "acuracy") == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2 and "--figures eps: there is no such format: png, svg, pdf" in said[0]
-    assert "--columns acuracy: there is no such column: run, accuracy, " in said[1]
+    assert "--columns acuracy: there is no such column: run, status, accuracy, " in said[1]
     assert not list(tmp_path.iterdir())
 
 

@@ -36,7 +36,7 @@ def section_of(*runs):
 def test_the_counts_of_a_run_are_drawn_under_the_names_of_its_classes(dealt_run):
     picture = skew_of(dealt_run(settings={"data.dataset": "/home/me/pets.csv", "data.partition": "dirichlet"}))
     assert picture.counts.tolist() == [[3, 0], [1, 5]]
-    assert (picture.rows, picture.x_title, picture.y_title) == (("cat", "dog"), "node", "class")
+    assert (picture.rows, picture.x_title, picture.y_title) == (("cat", "dog"), "client", "class")
     assert picture.title == "class by client: pets.csv, dirichlet, alpha 0.5, seed 1"
 
 
