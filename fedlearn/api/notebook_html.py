@@ -26,7 +26,7 @@ LEFT = 'style="text-align:left"'
 CODE = "<pre style=\"font-family:Menlo,'DejaVu Sans Mono',consolas,monospace;line-height:1.25;margin:0\">{code}</pre>"
 CURVE = """<style>
 .fedlearn-curve{max-width:420px;font:13px system-ui,sans-serif}.fedlearn-curve .grid{stroke:#8884;fill:none}
-.fedlearn-curve .tick{fill:#888;font-size:11px}.fedlearn-curve .end{text-anchor:end}
+.fedlearn-curve .tick,.fedlearn-curve .axis{fill:#888;font-size:11px}.fedlearn-curve .end{text-anchor:end}
 .fedlearn-curve .mid{text-anchor:middle}
 .fedlearn-curve .line{fill:none;stroke:#2a78d6;stroke-width:2}
 </style>"""

@@ -43,14 +43,14 @@ class Gains:
     def metrics(self) -> tuple[Metric, ...]:
         """The columns of `of`: mean, mean of the worst tenth, share of nodes that lose, nodes, fewest examples."""
         name, title, unit = self.metric.name, self.metric.title, self.metric.unit
-        over, counted = "over training alone", Metric("count", low=0, is_result=True, is_count=True)
+        over, counted = "over local training", Metric("count", low=0, is_result=True, is_count=True)
         return (
             Metric(
                 f"{name}_gain", f"gain of {title}", "up", unit=unit, note=f"{over}, mean of clients", is_result=True
             ),
             Metric(f"{name}_gain_worst", f"gain of {title}, worst tenth", "up", unit=unit, note=over, is_result=True),
             Metric(f"{name}_losing", "share of clients that lose", "down", note=f"by {title}", low=0, is_result=True),
-            replace(counted, name=f"{name}_compared", title="clients compared", note="with themselves alone"),
+            replace(counted, name=f"{name}_compared", title="clients compared", note="with local training only"),
             replace(counted, name=f"{name}_support", title="fewest test examples", note="of a client compared"),
         )
 

@@ -34,6 +34,7 @@ from fedlearn.report.run_tables import column_of, sha_of
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
 from fedlearn.report.traffic import measured_in
+from fedlearn.report.words import word
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import check_path
 
@@ -82,7 +83,7 @@ def write_comparison(first: Path, second: Path, out: Path) -> Path:
     check_path(out, "--html")
     if out.is_dir():
         raise UsageError(f"--html {out}: it is a folder: name a file")
-    title = " and ".join(run.name for run in runs)
+    title = " and ".join(run.label for run in runs)
     try:
         write_atomically(out, page_of(_sections(runs), title=title).encode())
     except OSError as error:
@@ -91,7 +92,7 @@ def write_comparison(first: Path, second: Path, out: Path) -> Path:
 
 
 def _sections(runs: Sequence[StoredRun]) -> dict[str, str]:
-    a, b = (replace(run, name=f"{name} {run.name}") for name, run in zip(NAMES, runs, strict=True))
+    a, b = (replace(run, name=f"{name} {run.label}") for name, run in zip(NAMES, runs, strict=True))
     points = [Point(run.name, slot, (run,)) for slot, run in enumerate((a, b))]
     problems = "".join(f'<p class="problem">{escape(problem)}</p>' for run in runs for problem in run.problems)
     lines = "".join(f'<p class="verdict">{escape(line)}</p>' for line in verdicts(*runs))
@@ -182,7 +183,7 @@ def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | 
         yield Column("compression_ratio", "smaller", ratio), [compression_ratio(run) for run in runs]
     yield Column("seconds", "time", seconds), [seconds_of(run) for run in runs]
     for name in ("failed", "refused", "late"):
-        yield Column(name, name, count), [_total(run, name) for run in runs]
+        yield Column(name, word(name), count), [_total(run, name) for run in runs]
 
 
 def _total(run: StoredRun, name: str) -> float | None:

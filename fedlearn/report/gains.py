@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fedlearn.config.baselines import LOCAL, NONE
+from fedlearn.config.baselines import LOCAL
 from fedlearn.core.gains import Compared, beside
 from fedlearn.core.metric import ALONE, TEST_EXAMPLES, Metric
 from fedlearn.report.rows import Row, node_rows
@@ -41,14 +41,6 @@ def compared(run: StoredRun, metric: Metric, others: Sequence[StoredRun] = ()) -
         for node, (row, value) in pairs.items()
         if value is not None
     }
-
-
-def is_unasked(run: StoredRun) -> bool:
-    """Return whether nodes have measured the models of a federation on examples of their own, and nothing beside."""
-    metric = run.metrics.of_model
-    if metric is None or run.settings.get("training.baseline", NONE) != NONE or run.settings.get("evaluation.beside"):
-        return False
-    return bool(run.settings.get("evaluation.nodes")) and bool(last_measured(run, metric))
 
 
 def _alone(run: StoredRun, metric: Metric, others: Sequence[StoredRun]) -> Mapping[int, Row]:

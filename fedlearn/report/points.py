@@ -18,6 +18,7 @@ from fedlearn.report.numbers import SMALLER, MeanSd
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.varied import varied_by
+from fedlearn.report.words import short_names
 
 PHASES = ("selection", "training", "evaluation")
 NO_DIFFERENCE = (
@@ -108,7 +109,7 @@ def points_of(runs: Sequence[StoredRun]) -> list[Point]:
         groups.setdefault(key if run.settings else run.name, []).append(run)
     repeated = any(len({repr(run.settings.get("seed")) for run in group}) < len(group) for group in groups.values())
     if repeated:  # runs of the same settings and seed are shown one by one
-        return [Point(run.name, slot, (run,)) for slot, run in enumerate(runs)]
+        return [Point(run.label, slot, (run,)) for slot, run in enumerate(runs)]
     varied = set(varied_in(runs))
     telling = _telling(list(groups.values()), names, first=[name for name in names if name in varied])
     return [Point(_label(group, telling), slot, tuple(group)) for slot, group in enumerate(groups.values())]
@@ -138,14 +139,14 @@ def _alike(groups: Sequence[Sequence[StoredRun]], names: Sequence[str]) -> int:
 def _label(group: Sequence[StoredRun], telling: Sequence[str]) -> str:
     """Return the name of a point: the name of a single run, else the settings that tell the point apart."""
     if len(group) == 1:
-        return group[0].name
+        return group[0].label
     (run, *more) = group
     short = short_names(telling)
     values = [(short[name], value) for name in telling if (value := value_of(run, name)) is not None]
     label = ", ".join(f"{name}={shown(value)}" for name, value in values)
     if not label:
-        return f"{run.name} and {len(more)} more" if telling else "all runs"
-    return label if len(label) <= LONGEST_LABEL else f"{run.name} and {len(more)} more"
+        return f"{run.label} and {len(more)} more" if telling else "all runs"
+    return label if len(label) <= LONGEST_LABEL else f"{run.label} and {len(more)} more"
 
 
 def value_of(run: StoredRun, name: str) -> Any:
@@ -158,22 +159,6 @@ def value_of(run: StoredRun, name: str) -> Any:
 @cache
 def _known() -> frozenset[str]:
     return frozenset(setting_names())
-
-
-def short_names(names: Sequence[str], taken: Sequence[str] = ()) -> dict[str, str]:
-    """Return name -> short name of some settings: the last word, or the whole name where that word is not enough.
-
-    Parameters
-    ----------
-    taken
-        Words that mean something else.
-
-    >>> short_names(["model.name", "training.lr", "data.options", "model.options"])
-    {'model.name': 'model', 'training.lr': 'lr', 'data.options': 'data.options', 'model.options': 'model.options'}
-    """
-    short = {name: name.removesuffix(".name").rpartition(".")[2] for name in names}
-    count = Counter([*short.values(), *taken])
-    return {name: word if count[word] == 1 else name for name, word in short.items()}
 
 
 def shown(value: Any) -> str:

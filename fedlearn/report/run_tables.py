@@ -31,13 +31,13 @@ from fedlearn.report.points import (
     is_compressed,
     metrics_of,
     seconds_of,
-    short_names,
     shown,
     value_of,
 )
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 from fedlearn.report.traffic import measured_in
+from fedlearn.report.words import readable, short_names, word
 
 NOT_IN_PAPERS = ("seconds", "model_sha256")
 SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them
@@ -49,7 +49,7 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
     measures: list[tuple[Column, Measure]] = []
     for metric in metrics.results:
         if all(run.latest(metric.name) is None for run in runs):
-            continue  # nodes alone have measured it
+            continue  # only clients have measured it
         measures.append((column_of(metric), partial(StoredRun.latest, name=metric.name)))
         if metric is metrics.headline:
             measures.append((column_of(metric, best=True), partial(best_value, metric=metric)))
@@ -84,11 +84,11 @@ def runs_table(runs: Sequence[StoredRun]) -> Table:
     said = _words_of_losses(runs)
     short = short_names(names, [column.title for column, _ in measures])
     columns = (
-        Column("run", "run", str, numeric=False),
+        Column("run", "run", readable, numeric=False),
+        Column("status", "status", str, numeric=False),
         *(column for column, _ in measures),
         Column("rounds", "rounds", str),
-        *(Column(name, name, count) for name in lost),
-        Column("status", "status", str, numeric=False),
+        *(Column(name, word(name), count) for name in lost),
         *(Column(name, short[name], shown, numeric=False) for name in names),
         *said,
         Column("model_sha256", "SHA-256", lambda sha: sha[:SHA_SHOWN], numeric=False),
@@ -96,10 +96,10 @@ def runs_table(runs: Sequence[StoredRun]) -> Table:
     rows = [
         (
             run.name,
+            run.state_in_words,
             *(measure(run) for _, measure in measures),
             len(run.rounds),
             *(run.total(name) for name in lost),
-            run.state_in_words,
             *(value_of(run, name) for name in names),
             *(counts_in([run]) or None for _ in said),
             sha_of(run),

@@ -21,6 +21,7 @@ from fedlearn.core.metrics import Metrics
 from fedlearn.core.spread import ON_NODES
 from fedlearn.report.folders import MARKS
 from fedlearn.report.rows import Row, finite, read_rows
+from fedlearn.report.words import readable
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView, has_ended, other_events
 from fedlearn.runs.names import (
@@ -83,6 +84,11 @@ class StoredRun:
     notes: str = ""
     _columns: dict[str, list[float | None]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _metrics: list[Metrics] = field(default_factory=list, init=False, repr=False, compare=False)  # once they are known
+
+    @property
+    def label(self) -> str:
+        """The name for people."""
+        return readable(self.name)
 
     @property
     def files(self) -> dict[str, int]:

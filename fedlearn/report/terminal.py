@@ -19,6 +19,7 @@ from rich.text import Text
 
 from fedlearn.core.metrics import COUNTS_IN
 from fedlearn.report.numbers import SMALLER, size, text_of
+from fedlearn.report.words import word
 from fedlearn.runs.log import Event, RunView, following
 
 GAP = 2  # blanks between the columns of a table
@@ -145,7 +146,7 @@ def _reported(row: Event) -> Text:
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """The line with the progress bar: round, phase, numbers of nodes, time left."""
+    """The line with the progress bar: round, phase, numbers of clients, time left."""
 
     view: RunView
     now: float
@@ -158,7 +159,9 @@ class _Status:
             text += f" (attempt {view.attempt})"
         if view.cohort:
             text += f"  {done}/{view.cohort} clients"
-            text += "".join(f", {count} {fate}" for fate, count in view.nodes.items() if count and fate != "reported")
+            text += "".join(
+                f", {count} {word(fate)}" for fate, count in view.nodes.items() if count and fate != "reported"
+            )
         left = view.seconds_left(self.now)
         eta = "" if left is None else f"ETA {clock(left)}"
         share = done / view.cohort if view.cohort and view.phase in ("reporting", "evaluation") else 0.0

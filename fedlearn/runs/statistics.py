@@ -56,7 +56,7 @@ class TableStatistics:
     Parameters
     ----------
     count
-        Number of records of all nodes.
+        Number of records of all clients.
     deviation
         Standard deviation of the noise in each count, in records; 0 without noise.
     columns

@@ -1,25 +1,58 @@
-"""Makes the pictures of README.md and of the site's index anew.
+"""Makes the pictures of README.md and of the documentation anew.
 
-    python -m tests.docs.pictures    # needs playwright and an installed Chromium
+    python -m tests.docs.pictures            # all; needs playwright and an installed Chromium
+    python -m tests.docs.pictures terminal   # the one of this name
 
-``why.svg`` draws the numbers that experiments have written into the pages; ``report_page.png`` is the report page of
-the run of README.md's call, as Chromium shows it.
+| picture | shows |
+|---|---|
+| `why.svg` | the numbers that experiments have written into the pages |
+| `report_page.png` | the report page of the run of README.md's call |
+| `notebook.png` | the same run in a notebook |
+| `classes.png` | the section of classes on its page |
+| `terminal.svg` | the same run in a terminal, between its fourth and fifth round |
+| `live_page.png` | the live page of a run that goes on |
+| `sweep_page.png` | the page of a sweep over two strategies and three seeds |
 """
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from rich.console import Console
+from rich.text import Text
 
+import fedlearn
+from fedlearn.api.notebook_html import run_as_html
+from fedlearn.report.terminal import drawing
+from fedlearn.runs.log import RunView
 from tests.docs.pages import ROOT, run
 from tests.end_to_end.chromium import Visit, headless
 
 STATIC = ROOT / "docs" / "_static"
 TABLES = ROOT / "docs" / "reference" / "compression_tables.md"
-TALL = 860  # pixels of a page: its results and its curves
+TALL = 940  # pixels of a page: its results and its curves
+WIDE = 1280  # pixels of a desk
+COLUMNS = 100  # of the terminal
+COMMAND = "fedlearn simulate --dataset digits --clients 10 --rounds 5 --batch-size 10 --lr 0.02"
+CALL = 'run = fedlearn.run(clients=10, data="digits", rounds=5, batch_size=10, lr=0.02)\nrun'
+CELL = """<style>
+body{{margin:0;font:13px system-ui,sans-serif;background:#fff}} pre{{margin:0;font:13px monospace}}
+.cell{{display:grid;grid-template-columns:52px 1fr;gap:8px;margin-bottom:10px;color:#307fc1;font-family:monospace}}
+.code{{padding:6px 10px;border:1px solid #e0e0e0;background:#f5f5f5;color:#000}} .out{{color:#000;font:13px system-ui}}
+table{{border-collapse:collapse}} th,td{{padding:3px 8px}} tr:nth-child(odd){{background:#f5f5f5}}
+figure{{margin:8px 0}}
+main{{padding:14px 18px;width:860px}}
+</style><main><div class="cell">[1]: <pre class="code">{call}</pre></div>
+<div class="cell">[1]: <div class="out">{shown}</div></div></main>"""
 LOOP = 1.0  # the time of a hand-written loop, to which the others are relative
 
 
@@ -63,17 +96,95 @@ def draw(path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def photograph(page: Path, picture: Path) -> None:
-    """Open a report page at the width of a desk, and store what stands at its top."""
+def photograph(page: Path | str, picture: Path, *, height: int = TALL, of: str = "", wait: str = "") -> None:
+    """Open a page at the width of a desk, and store its top, or only the element of a selector.
+
+    Parameters
+    ----------
+    wait
+        A text of the page's head that must have come.
+    """
     with headless() as browser:
-        visit = Visit(browser, page.as_uri())
-        visit.page.set_viewport_size({"width": 1280, "height": TALL})
-        visit.page.screenshot(path=picture)
+        visit = Visit(browser, page.as_uri() if isinstance(page, Path) else page)
+        visit.page.set_viewport_size({"width": WIDE, "height": height})
+        if wait:
+            visit.waits_for("#head", wait)
+        (visit.page.locator(of) if of else visit.page).screenshot(path=picture)
+
+
+def terminal(folder: Path, picture: Path) -> None:
+    """Draw a run as its terminal has shown it before its last round."""
+    view, time = RunView(), 0.0
+    for event in map(json.loads, (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()):
+        view.take(event)
+        time = event["time"]
+        if event["event"] == "round-started" and event["round"] == view.rounds:
+            break
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
+    console.print(Text(f"$ {COMMAND}"))
+    console.print(drawing(view, time))
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title="fedlearn"), flags=re.DOTALL)  # no network
+    picture.write_text(drawn, encoding="utf-8")
+
+
+def notebook(folder: Path, picture: Path) -> None:
+    """Photograph a run as a cell of a notebook shows it."""
+    page = folder.with_suffix(".html")
+    with chdir(folder.parents[1]):  # so that the folder is shown as a reader sees it
+        page.write_text(CELL.format(call=CALL, shown=run_as_html(folder)), encoding="utf-8")
+    photograph(page, picture, of="main")
+
+
+def live_page(folder: Path, picture: Path) -> None:
+    """Photograph the live page while a run goes on."""
+    command = [
+        sys.executable,
+        "-m",
+        *COMMAND.replace("--rounds 5", "--rounds 20").split(),
+        "--dashboard",
+        "0",
+        "--out",
+        str(folder),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        url = re.search(r"http://\S+", process.stdout.readline())[0]
+        photograph(url, picture, wait="round 12 of 20")
+        process.terminate()
+
+
+def sweep_page(folder: Path, picture: Path) -> None:
+    """Photograph the page of a sweep."""
+    made = fedlearn.sweep(
+        vary={"strategy": ["fedavg", "fedadam"]}, seeds=[1, 2, 3], data="digits", model="linear", clients=10, rounds=10,
+        lr=0.02, partition="dirichlet", out=folder,
+    )  # fmt: skip
+    photograph(made.page, picture, height=1000)
+
+
+def main(names: list[str]) -> None:
+    """Make the pictures of these names, or all."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        pictures: dict[str, Callable[[Path], object]] = {
+            "why.svg": draw,
+            "live_page.png": lambda picture: live_page(folder / "live", picture),
+            "sweep_page.png": lambda picture: sweep_page(folder / "sweep", picture),
+        }
+        of_readme: dict[str, Callable[[Path, Path], object]] = {
+            "report_page.png": lambda made, picture: photograph(made / "report" / "index.html", picture),
+            "classes.png": lambda made, picture: photograph(
+                made / "report" / "index.html", picture, of="#classes [data-of]"
+            ),
+            "notebook.png": notebook,
+            "terminal.svg": terminal,
+        }
+        wanted = [name for name in (*pictures, *of_readme) if not names or Path(name).stem in names]
+        if not {*wanted}.isdisjoint(of_readme):
+            run(ROOT / "README.md", folder, kinds=("python",))
+            (made,) = (folder / "runs").iterdir()
+        for name in wanted:
+            (pictures[name](STATIC / name)) if name in pictures else of_readme[name](made, STATIC / name)
 
 
 if __name__ == "__main__":
-    draw(STATIC / "why.svg")
-    with tempfile.TemporaryDirectory() as folder:
-        run(ROOT / "README.md", Path(folder), kinds=("python",))
-        (made,) = Path(folder).glob("runs/*/report/index.html")
-        photograph(made, STATIC / "report_page.png")
+    main(sys.argv[1:])

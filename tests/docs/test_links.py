@@ -56,6 +56,14 @@ def test_each_link_of_a_page_leads_to_a_file_and_a_heading(page):
     assert nowhere == set()
 
 
+def test_each_picture_is_shown_with_a_text_and_small():
+    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *PAGES)]
+    shown = {name: alt for text in texts for alt, name in re.findall(r"!\[(.*?)\]\(\S*_static/([\w.]+)\)", text)}
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "_static").iterdir() if path.suffix != ".css"}
+    assert shown.keys() == sizes.keys()
+    assert min(map(len, shown.values())) > 20 and max(sizes.values()) < 150_000
+
+
 def test_names_that_plugins_are_sent_to_exist_and_old_ones_do_not():
     rows = re.findall(r"^\| (.*) \| (.*) \|$", (ROOT / "docs/reference/plugins.md").read_text("utf-8"), re.MULTILINE)
     old, new = (

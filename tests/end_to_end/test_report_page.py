@@ -58,7 +58,7 @@ def test_formats_and_columns_that_are_not_there_are_one_line_of_usage(runs, tmp_
     assert end_of("report", runs[0], "--out", tmp_path, "--columns", "acuracy") == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2 and "--figures eps: there is no such format: png, svg, pdf" in said[0]
-    assert "--columns acuracy: there is no such column: run, accuracy, " in said[1]
+    assert "--columns acuracy: there is no such column: run, status, accuracy, " in said[1]
     assert not list(tmp_path.iterdir())
 
 
@@ -114,7 +114,7 @@ def test_a_page_of_ten_runs_of_many_kinds_is_calm(browser, report, ten):
         assert "10 runs: 10 completed" in visit.page.inner_text("#head .account")
         assert max(len(name) for name in legend_of(visit)) < 20 and "alpha=0.1" in legend_of(visit)
         assert visit.page.locator("#devices .legend").count() == 0  # a single run has devices
-        assert visit.page.locator("#skew figure").count() >= 2 and "private" in visit.page.inner_text("#skew")
+        assert visit.page.locator("#skew figure").count() >= 2 and "private" not in visit.page.inner_text("#skew")
         assert visit.page.locator("#rounds details:visible").count() == 1  # folded
         order = visit.page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
         assert order[:3] == ["Runs", "Learning", "Accuracy vs communication"] and order.index("Rounds") > order.index(
@@ -190,6 +190,70 @@ def test_runs_are_chosen_found_and_grouped(browser, report, runs):
     visit.page.locator("table.runs th", has_text="codec").click()
     assert visit.page.locator("tr[data-run]").first.get_attribute("data-run") == "drop"
     visit.assert_calm()
+
+
+@pytest.mark.slow
+def test_a_chart_is_saved_as_svg_png_and_pdf_by_the_keyboard(browser, report, runs, tmp_path):
+    visit = Visit(browser, report(*runs), scheme="dark")
+    for section, name in (("curves", "accuracy_by_round"), ("pareto", "accuracy_against_uploaded_bytes")):
+        for kind, begin in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+            visit.page.locator(f"#{section} figure").first.locator(".save button", has_text=kind).focus()
+            with visit.page.expect_download() as saved:
+                visit.page.keyboard.press("Enter")
+            assert saved.value.suggested_filename == f"{name}.{kind.lower()}"
+            saved.value.save_as(tmp_path / "file")
+            assert (tmp_path / "file").read_bytes().startswith(begin)
+            drawn = (tmp_path / "file").read_text() if kind == "SVG" else ""
+            assert kind == "PNG" or all(text in drawn for text in (">accuracy<", "#fff", ">identity<")), drawn
+    visit.page.evaluate("window.print = () => {}")
+    visit.page.locator("#curves .save button", has_text="PDF").first.click()
+    visit.page.emulate_media(media="print")
+    assert visit.page.locator("#sheet svg").is_visible() and visit.page.locator("main").is_hidden()
+    visit.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    visit.page.emulate_media(media="screen")
+    assert visit.page.locator("#sheet").is_hidden() and visit.page.locator("main").is_visible()
+    visit.assert_calm()
+
+
+@pytest.mark.slow
+def test_a_band_is_a_deviation_an_interval_or_the_range_by_choice(browser, report, ten):
+    visit = Visit(browser, report(*(folder for folder in ten if folder.name.startswith("skewed"))))
+    heights = {}
+    for band in ("sd", "ci", "range"):
+        visit.page.locator("[name=band]").select_option(band)
+        path = visit.page.locator("#curves path.band").first.get_attribute("d")
+        (top, *_, bottom) = [float(y) for y in re.findall(r"[\d.]+ ([\d.]+)", path)]
+        ticks = [float(tick) for tick in visit.page.locator("#curves svg").first.locator(".tick.end").all_inner_texts()]
+        heights[band] = (bottom - top) / 186 * (max(ticks) - min(ticks))  # 186: the inner height of a chart
+    deviation = 0.2082  # of 0.2, 0.5 and 0.6
+    assert heights["sd"] == pytest.approx(2 * deviation, rel=0.01)
+    assert heights["ci"] == pytest.approx(2 * 4.303 * deviation / 3**0.5, rel=0.01)
+    assert heights["range"] == pytest.approx(0.4, rel=0.01)
+    assert "from the least to the largest value" in visit.page.inner_text("#curves .note")
+    visit.assert_calm()
+
+
+@pytest.mark.slow
+def test_a_clients_own_curve_stands_beside_those_of_all(browser, report, runs):
+    visit = Visit(browser, report(runs[0]))
+    chart = visit.page.locator("#nodes figure").first
+    assert chart.locator("path.line").count() == 2
+    (name,) = visit.page.locator("[name=client]").select_option(index=1)
+    assert chart.locator("path.line").count() == 3 and f"client {name}" in chart.locator(".legend").inner_text()
+    hover = json.loads(chart.locator("svg").get_attribute("data-hover"))
+    assert [line[0] for line in hover["lines"]] == ["median, quartiles", "worst tenth", f"client {name}"]
+    visit.page.locator("[name=client]").select_option("")
+    assert chart.locator("path.line").count() == 2 and "client" not in chart.locator(".legend").inner_text()
+    visit.assert_calm()
+
+
+@pytest.mark.slow
+def test_a_table_is_sorted_by_the_keyboard(browser, report, runs):
+    visit = Visit(browser, report(*runs))
+    visit.page.locator("table.runs th", has_text="codec").focus()
+    visit.page.keyboard.press("Enter")
+    assert visit.page.locator("tr[data-run]").first.get_attribute("data-run") == "drop"
+    assert visit.page.locator("table.runs th", has_text="status").bounding_box()["x"] < WIDTHS[0] / 2
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from fedlearn.report.charts.sheet import (
     element_with_hover,
     text_at,
     whole_ticks,
+    y_title_of,
 )
 from fedlearn.report.numbers import written
 
@@ -32,20 +33,22 @@ NUMBERED = 10  # so many columns leave room for numbers
 def cells(chart: HeatMap) -> str:
     """Return a heat map as an ``<svg>`` element: a column for each node or class, and a bar above each node."""
     columns = chart.counts.shape[1]
-    left = min(max(LEFT, 12 + LETTER * max(len(name[:NAME_LETTERS]) for name in chart.rows)), WIDEST_NAME)
+    names = (*chart.rows, *(() if chart.columns else [chart.y_title]))
+    left = min(max(LEFT, 12 + LETTER * max(len(name[:NAME_LETTERS]) for name in names)), WIDEST_NAME)
     width, top = (WIDTH - RIGHT - left) / columns, float(TOP)
-    parts: list[str] = []
-    if not chart.columns:
-        top += ALONE if len(chart.rows) == 1 else STRIP
-        parts += _strip(chart, left, width, top - 4)
+    parts = [y_title_of(chart.y_title if chart.columns else "examples")]
     height = _row_height(chart, width)
+    if not chart.columns:
+        top += STRIP if height else ALONE
+        parts += _strip(chart, left, width, top - 4)
+        parts += [text_at(left - 6, top - 5, _cut(chart.y_title), "axis end")] if height else []
     if height:
         parts += _boxes(chart, left, width, top, height)
         parts += _row_names(chart, left, top, height)
     base = top + len(chart.rows) * height
     parts += _column_names(chart, left, width, base)
     base += 46 if _is_slanted(chart, width) else 20
-    parts.append(text_at(WIDTH - RIGHT, base + 10, chart.x_title, "tick end"))
+    parts.append(text_at(WIDTH - RIGHT, base + 10, chart.x_title, "axis end"))
     parts += _scale(chart, left, base) if height else []
     hover = {
         "kind": "cells",

@@ -17,7 +17,11 @@ from fedlearn.runs.nodes import PARTITION, ROUND
 
 MOST_BARS = 340  # nodes that are drawn; of more nodes, this many are chosen evenly
 
+MOST_OWN, MOST_VALUES = 100, 1000  # clients with a curve of their own on the page, and values of all these curves
+OVER_NODES = "_over_nodes"  # the end of a spread's key
+
 Columns = dict[str, NDArray[np.float64]]
+OwnCurve = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def over_nodes(rows: Sequence[Row], metrics: Metrics) -> list[LineChart | StackedBars]:
@@ -30,13 +34,32 @@ def over_nodes(rows: Sequence[Row], metrics: Metrics) -> list[LineChart | Stacke
     reported = [metric for metric in metrics.reported if _has(rows, metric.name)]
     found: list[tuple[str, Metric, str]] = []
     if headline is not None:
-        titles = {headline.name: "of the round's state", f"{headline.name}_{AFTER}": "after local training"}
+        titles = {headline.name: "of the global model", f"{headline.name}_{AFTER}": "after local training"}
         found = [(name, headline, title) for name, title in titles.items() if _has(rows, name)]
     if not found:
         found = [(metric.name, metric, "") for metric in reported[:1]]
     spreads = [_by_round(rows, name, metric, title) for name, metric, title in found]
     charts: list[LineChart | StackedBars] = [chart for chart in spreads if len(chart.lines[0].x) > 1]
     return [*charts, _ranked(rows, *found[-1])] if found else charts
+
+
+def own_curves(rows: Sequence[Row], key: str) -> dict[int, OwnCurve]:
+    """Return client -> (rounds, values) of the chart of a spread, for clients that have measured in several rounds.
+
+    A chart of another key has none. Of many values every n-th one and the last are kept, of many clients an even
+    choice.
+    """
+    name = key.removesuffix(OVER_NODES)
+    if name == key:
+        return {}
+    table = _columns(rows, name)
+    order = np.argsort(table["partition"], kind="stable")  # each client's rows stay sorted by round
+    clients, begins = np.unique(table["partition"][order], return_index=True)
+    places = [(int(c), at) for c, at in zip(clients, np.split(order, begins[1:]), strict=True) if len(at) > 1]
+    places = places[:: -(-len(places) // MOST_OWN) or 1]
+    step = max(1, -(-sum(len(at) for _, at in places) // MOST_VALUES))
+    kept = ((client, [*at[:-1:step], at[-1]]) for client, at in places)
+    return {c: (tuple(table["round"][at].tolist()), tuple(table["value"][at].tolist())) for c, at in kept}
 
 
 def gained(nodes: Mapping[int, Compared], metric: Metric) -> StackedBars | LineChart:
@@ -47,11 +70,11 @@ def gained(nodes: Mapping[int, Compared], metric: Metric) -> StackedBars | LineC
     places, key, title = tuple(range(1, len(kept) + 1)), f"{metric.name}_gains", f"{metric.title}, by gain"
     heights, marks = tuple(each.got for _, each in kept), tuple(each.alone for _, each in kept)
     if min((*heights, *marks)) < 0:  # bars cannot show negative values
-        lines = (Line(metric.title, 0, places, heights), Line("alone", 1, places, marks))
+        lines = (Line(metric.title, 0, places, heights), Line("local training only", 1, places, marks))
         return LineChart(key, title, "rank", metric.axis_title, lines)
     return StackedBars(
-        key, title, metric.axis_title, places, {"value": heights}, marks, "the same steps alone",
-        x_title="clients, who loses most first", names=tuple(f"client {node}" for node, _ in kept),
+        key, title, metric.axis_title, places, {"value": heights}, marks, "local training only",
+        x_title="clients, the largest loss first", names=tuple(f"client {node}" for node, _ in kept),
     )  # fmt: skip
 
 
@@ -86,8 +109,8 @@ def _by_round(rows: Sequence[Row], name: str, metric: Metric, what: str) -> Line
     places = tuple(rounds.tolist())
     lines = (Line("median, quartiles", 0, places, median, quarter, three), Line("worst tenth", 1, places, worst))
     step = max(1, len(places) // 500)
-    title = " ".join(["nodes:", metric.title, what]).strip()
-    return LineChart(f"{name}_over_nodes", title, "round", metric.axis_title, tuple(thinned(e, step) for e in lines))
+    title = " ".join(["clients:", metric.title, what]).strip()
+    return LineChart(f"{name}{OVER_NODES}", title, "round", metric.axis_title, tuple(thinned(e, step) for e in lines))
 
 
 def _worst_first(values: NDArray[np.float64], metric: Metric) -> NDArray[np.float64]:

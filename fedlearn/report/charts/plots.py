@@ -12,7 +12,9 @@ import numpy as np
 from fedlearn.report.charts.axes import axis_of, log_axis_of
 from fedlearn.report.charts.captions import placed
 from fedlearn.report.charts.kinds import WHOLE, Chart, Dot, HeatMap, Line, LineChart, ScatterChart, StackedBars
+from fedlearn.report.charts.rounds import ASKED
 from fedlearn.report.numbers import MeanSd, written
+from fedlearn.report.words import word
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,14 +197,14 @@ def _bars(chart: StackedBars, axes: Axes) -> None:
     edges = np.subtract([*chart.places, chart.places[-1] + chart.each], 0.5) if chart.each > 1 else ()
     for name, heights in chart.layers.items():
         if chart.each > 1:  # one outline in place of hundreds of boxes
-            axes.stairs(base + heights, edges, baseline=base, fill=True, color=LAYERS[name], label=name)
+            axes.stairs(base + heights, edges, baseline=base, fill=True, color=LAYERS[name], label=word(name))
             base += np.array(heights)
             continue
-        axes.bar(middles, heights, chart.each * 0.8, bottom=base, color=LAYERS[name], label=name)
+        axes.bar(middles, heights, chart.each * 0.8, bottom=base, color=LAYERS[name], label=word(name))
         base += np.array(heights)
     if chart.x_title in WHOLE:
         whole_ticks(axes)
-    if chart.marks and chart.mark != "cohort":
+    if chart.marks and chart.mark != ASKED:
         axes.scatter(middles, chart.marks, s=80, marker="_", color="#16181d", linewidths=1, label=chart.mark)
     axes.set_xlabel(chart.x_title)
     axes.legend()

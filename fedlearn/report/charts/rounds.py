@@ -1,4 +1,4 @@
-"""Charts by round: the duration of each phase, and the fates of the cohort."""
+"""Charts by round: the duration of each phase, and what became of the client updates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fedlearn.report.stored import StoredRun
 
 MOST_BARS = 400  # of a chart
 FATES = ("reported", "failed", "refused", "late")
+ASKED = "were sent the model"
 
 
 def phases(run: StoredRun) -> StackedBars:
@@ -23,14 +24,14 @@ def fates(run: StoredRun) -> StackedBars:
     each = _rounds_a_bar(run)
     layers = {fate: _heights(run, fate, each) for fate in FATES}
     marks = _heights(run, "cohort", each)
-    title = _titled("clients of the cohort", each)
+    title = _titled("client updates", each)
     return StackedBars(
-        "fates", title, "clients", _numbers(run, each), layers, marks, "cohort", names=_names(run, each), each=each
+        "fates", title, "clients", _numbers(run, each), layers, marks, ASKED, names=_names(run, each), each=each
     )
 
 
 def all_reported(run: StoredRun) -> bool:
-    """Return whether every node of every cohort reported in time."""
+    """Return whether every client of every cohort reported in time."""
     return all(row.get("reported") == row.get("cohort") for row in run.rounds)
 
 

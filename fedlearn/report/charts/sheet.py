@@ -13,8 +13,8 @@ from fedlearn.report.charts.axes import Axis, axis_of
 from fedlearn.report.charts.kinds import Chart
 from fedlearn.report.numbers import written
 
-WIDTH, HEIGHT = 400, 232
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 36
+WIDTH, HEIGHT = 400, 246
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 24, 36
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 LETTER = 5.4  # width of one in a dot's name
 
@@ -48,16 +48,22 @@ def y_of(axis: Axis, value: float) -> float:
     return TOP + (1 - axis.place(value)) * INNER_HEIGHT
 
 
-def frame(x: Axis, y: Axis, x_title: str) -> list[str]:
-    """Return grid lines, ticks and the title of the horizontal axis; the chart's title names the vertical one."""
+def frame(x: Axis, y: Axis, x_title: str, y_title: str) -> list[str]:
+    """Return grid lines, ticks and the titles of the axes: that of the vertical one stands above it, level to read."""
     rules = "".join(f"M{LEFT} {y_of(y, tick):.1f}h{INNER_WIDTH}" for tick in y.ticks)
     base = TOP + INNER_HEIGHT
     return [
         f'<path class="grid" d="{rules}"/>',
         *(text_at(LEFT - 7, y_of(y, tick) + 3.8, written(tick), "tick end") for tick in y.ticks),
         *(text_at(x_of(x, tick), base + 15, written(tick), "tick mid") for tick in x.ticks),
-        text_at(LEFT + INNER_WIDTH, base + 30, x_title, "tick end"),
+        text_at(LEFT + INNER_WIDTH, base + 30, x_title, "axis end"),
+        y_title_of(y_title),
     ]
+
+
+def y_title_of(title: str) -> str:
+    """Return the title of a vertical axis, above the chart."""
+    return text_at(0, 11, title, "axis")
 
 
 def whole_ticks(first: int, last: int) -> tuple[float, ...]:
@@ -68,4 +74,10 @@ def whole_ticks(first: int, last: int) -> tuple[float, ...]:
 
 def short(values: Sequence[float]) -> list[float]:
     """Return values of five digits, as the page holds them for the script."""
-    return [float(f"{value:.5g}") for value in values]
+    return [five_digits(value) for value in values]
+
+
+def five_digits(value: float) -> float:
+    """Return a value of five digits, a whole number as an int."""
+    rounded = float(f"{value:.5g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded

@@ -1,4 +1,4 @@
-"""Chart which node has which labels, from the counts that a run stored when it dealt its examples (dealt.json)."""
+"""Chart which client has which labels, from the counts that a run stored when it dealt its examples (dealt.json)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,13 @@ MOST_NODES = 100  # columns of the chart
 
 
 def skew_of(run: StoredRun) -> HeatMap | str:
-    """Return the chart, or in words why there is none; empty words where nodes keep their counts to themselves."""
+    """Return the chart, or in words why there is none; empty words where the run stored no counts."""
     try:
         dealt = read_dealt(run.folder)
     except (OSError, ValueError) as error:
         return f"dealt.json: {getattr(error, 'strerror', None) or said(error)}"
     if dealt is None:
-        return (
-            ""
-            if run.metrics.privacy_loss
-            else "there is no dealt.json, as of runs over a network and of earlier versions"
-        )
+        return ""
     return chart_of(dealt, run.settings, lambda: read_spec(run.folder).class_names)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -25,21 +25,21 @@ from fedlearn.report.charts.sheet import (
     x_of,
     y_of,
 )
+from fedlearn.report.words import word
 
 COLORS = 8
 
 
-def svg_of(chart: Chart, *, metric: str = "") -> str:
+def svg_of(chart: Chart, *, data: Mapping[str, str] | None = None) -> str:
     """Return a chart as an ``<svg>`` element; ``data-hover`` holds the numbers that the script shows.
 
     Parameters
     ----------
-    metric
-        The metric of a line chart that the script draws anew from the section's data: ``data-metric`` then names it,
-        and there is no ``data-hover``.
+    data
+        Data attributes of a line chart that the script draws anew, in place of ``data-hover``: name -> value.
     """
     if isinstance(chart, LineChart):
-        return _lines(chart, metric)
+        return _lines(chart, data)
     if isinstance(chart, StackedBars):
         return _bars(chart)
     if isinstance(chart, ScatterChart):
@@ -50,7 +50,7 @@ def svg_of(chart: Chart, *, metric: str = "") -> str:
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
-def _lines(chart: LineChart, metric: str) -> str:
+def _lines(chart: LineChart, data: Mapping[str, str] | None) -> str:
     by_round = chart.x_title in WHOLE  # from 1
     places = [value for line in chart.lines for value in line.x]
     x = (
@@ -63,8 +63,9 @@ def _lines(chart: LineChart, metric: str) -> str:
     y = axis_of(heights, whole=all(float(value).is_integer() for value in heights))
     drawn = [f'<path class="ceiling" d="M{LEFT} {y_of(y, each):.1f}h{INNER_WIDTH}"/>' for each in chart.ceilings]
     drawn += [_band(line, x, y) for line in chart.lines if line.low] + [_line(line, x, y) for line in chart.lines]
-    if metric:
-        return element(chart, [*frame(x, y, chart.x_title), *drawn], f'data-metric="{escape(metric)}"')
+    inside = [*frame(x, y, chart.x_title, chart.y_title), *drawn]
+    if data:
+        return element(chart, inside, " ".join(f'data-{name}="{escape(value)}"' for name, value in data.items()))
     hover = {
         "kind": "line",
         "x": chart.x_title,
@@ -72,7 +73,7 @@ def _lines(chart: LineChart, metric: str) -> str:
         "log": chart.log_x,
         "lines": [[line.label, line.slot, short(line.x), short(line.y)] for line in chart.lines],
     }
-    return element_with_hover(chart, [*frame(x, y, chart.x_title), *drawn], hover)
+    return element_with_hover(chart, inside, hover)
 
 
 def _line(line: Line, x: Axis, y: Axis) -> str:
@@ -125,10 +126,10 @@ def _bars(chart: StackedBars) -> str:
         "places": chart.places,
         "each": chart.each,
         "names": chart.names,
-        "layers": [[name, short(heights)] for name, heights in chart.layers.items()],
+        "layers": [[name, word(name), short(heights)] for name, heights in chart.layers.items()],
         "mark": [chart.mark, short(chart.marks)],
     }
-    return element_with_hover(chart, [*frame(x, y, chart.x_title), *drawn], hover)
+    return element_with_hover(chart, [*frame(x, y, chart.x_title, chart.y_title), *drawn], hover)
 
 
 def _box(left: float, width: float, bottom: float, top: float) -> str:
@@ -149,7 +150,9 @@ def _dots(chart: ScatterChart) -> str:
         drawn.append(f'<circle class="{kind}" cx="{x_of(x, dot.x):.1f}" cy="{y_of(y, dot.y):.1f}" r="4.5"/>')
     places = [[dot.label, dot.slot, *short([dot.x, dot.y, x_of(x, dot.x), y_of(y, dot.y)])] for dot in chart.dots]
     hover = {"kind": "dots", "x": chart.x_title, "y": chart.y_title, "dots": places}
-    return element_with_hover(chart, [*frame(x, y, chart.x_title), *drawn, *_labels(chart.dots, x, y)], hover)
+    return element_with_hover(
+        chart, [*frame(x, y, chart.x_title, chart.y_title), *drawn, *_labels(chart.dots, x, y)], hover
+    )
 
 
 def _labels(dots: Sequence[Dot], x: Axis, y: Axis) -> list[str]:

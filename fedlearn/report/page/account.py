@@ -13,6 +13,7 @@ from fedlearn.report.numbers import number, number_spread, ratio, size
 from fedlearn.report.points import best, compression_ratio, counts_in, is_compressed, points_of
 from fedlearn.report.run_tables import SHA_SHOWN, sha_of
 from fedlearn.report.stored import StoredRun
+from fedlearn.report.words import word
 
 LOST = {"failed": "failed", "refused": "rejected", "late": "late"}  # column -> word
 MOST_NAMES = 3  # runs that a sentence names
@@ -35,15 +36,15 @@ def account(runs: Sequence[StoredRun]) -> list[str]:
 
 def _rounds(runs: Sequence[StoredRun]) -> str:
     committed = sum(len(run.rounds) for run in runs)
-    done = "1 round was completed" if committed == 1 else f"{committed} rounds were completed"
+    done = "1 round completed" if committed == 1 else f"{committed} rounds completed"
     if len(runs) == 1:
         (run,) = runs
         wanted = run.log.view.rounds or committed
-        of_all = done if committed >= wanted else f"{committed} of {wanted} rounds were completed"
+        of_all = done if committed >= wanted else f"{committed} of {wanted} rounds completed"
         return f"{of_all}{THEN.get(run.state_in_words, '')}."
     ended: dict[str, list[str]] = {}
     for run in runs:
-        ended.setdefault(run.state_in_words, []).append(run.name)
+        ended.setdefault(run.state_in_words, []).append(run.label)
     parts = [
         f"{len(names)} {status}" + ("" if status == "completed" else f" ({few(names)})")
         for status, names in ended.items()
@@ -51,7 +52,9 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
     return f"{len(runs)} runs: {', '.join(parts)}. {done}."
 
 
-HIDDEN = "The clients of each round are secret, as privacy depends on it; only events.jsonl lists them."
+HIDDEN = (
+    "Which clients took part in which round is secret, since their privacy depends on it: only events.jsonl has it."
+)
 
 
 def _lost(runs: Sequence[StoredRun]) -> str:
@@ -60,21 +63,19 @@ def _lost(runs: Sequence[StoredRun]) -> str:
     asked = sum(run.total("cohort") for run in runs)
     counts = {fate: sum(run.total(fate) for run in runs) for fate in LOST}
     attempts = sum(run.total("attempts") - len(run.rounds) for run in runs)
-    again = f" {attempts:.0f} attempts were repeated." if attempts > 0 else ""
-    lost = [f"{LOST[fate]} {count:.0f}" for fate, count in counts.items() if count]
+    again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
+    lost = [f"{count:.0f} {word(fate)}" for fate, count in counts.items() if count]
     if not lost:
         if asked > sum(run.total("reported") for run in runs):
-            return f"Not all selected clients have sent an update.{again}"
-        return f"Every selected client sent its update in time.{again}"
-    names = [run.name for run in runs if any(run.total(fate) for fate in LOST)]
+            return f"Some clients sent no update.{again}"
+        return f"All client updates arrived in time.{again}"
+    names = [run.label for run in runs if any(run.total(fate) for fate in LOST)]
     where = f", in {few(names)}" if len(runs) > 1 else ""
-    of_these = " of completed attempts" if again else ""
-    did_not = f"{sum(counts.values()):.0f} of {asked:.0f} client updates{of_these} do not count"
-    return f"{did_not}: {', '.join(lost)}{where}.{again}"
+    return f"Of {asked:.0f} client updates: {', '.join(lost)}{where}.{again}"
 
 
 def _scores(runs: Sequence[StoredRun]) -> Iterator[str]:
-    """Yield a line for each headline metric of the runs; of runs that nodes alone have measured, their mean."""
+    """Yield a line for each headline metric of the runs; of runs that only clients have measured, their mean."""
     for metric in dict.fromkeys(run.metrics.headline for run in runs if run.metrics.headline is not None):
         of_it = [run for run in runs if run.metrics.headline == metric]
         tops = [(*top, run) for run in of_it if (top := best(run, metric)) is not None]
@@ -95,7 +96,7 @@ def _best_of(metric: Metric, tops: Sequence[tuple[float, int, StoredRun]], *, al
     where = f" in round {place}" if place else " at the end"
     last = run.latest(metric.name)
     end = f"; {number(last)} at the end" if alone and place and last != value else ""
-    return f"Best {metric.title}: {number(value)}{'' if alone else f' of {run.name}'}{where}{end}."
+    return f"Best {metric.title}: {number(value)}{'' if alone else f' of {run.label}'}{where}{end}."
 
 
 def _best_mean(metric: Metric, runs: Sequence[StoredRun]) -> str:
@@ -113,7 +114,7 @@ def _best_mean(metric: Metric, runs: Sequence[StoredRun]) -> str:
 
 
 def _gains(runs: Sequence[StoredRun]) -> str:
-    """Return how many nodes of a single run are worse off than alone; empty where nothing is beside them."""
+    """Return how many clients of a single run do worse than alone; empty where no model is compared with theirs."""
     metric = runs[0].metrics.of_model if len(runs) == 1 else None
     nodes = [] if metric is None else list(compared(runs[0], metric).values())
     if metric is None or not nodes:
@@ -121,8 +122,8 @@ def _gains(runs: Sequence[StoredRun]) -> str:
     found, lose = Gains(metric).of(nodes), sum(Gains(metric).gain(node) < 0 for node in nodes)
     gain, worst = (f"{found[f'{metric.name}_{end}']:+.4f}" for end in ("gain", "gain_worst"))
     return (
-        f"{lose} of {len(nodes)} clients would be better off with the same steps alone; mean gain of {metric.title}: "
-        f"{gain}, {worst} in the worst tenth."
+        f"{lose} of {len(nodes)} clients do worse than by local training only; gain of {metric.title}: {gain} per "
+        f"client, {worst} in the worst tenth."
     )
 
 
@@ -131,10 +132,10 @@ def _bytes(runs: Sequence[StoredRun]) -> str:
         return ""
     up, down = ([run.total(name) for run in runs if run.rounds] for name in ("bytes_up", "bytes_down"))
     if len(runs) > 1:
-        return f"Bytes of a run: uplink {_range(up)}, downlink {_range(down)}."
+        return f"Per run, clients uploaded {_range(up)} and downloaded {_range(down)}."
     (run,) = runs
-    smaller = f" ({ratio(compression_ratio(run) or 0)} smaller than plain)" if is_compressed(run) else ""
-    return f"Uplink {size(up[0])}{smaller}, downlink {size(down[0])}: {size(up[0] + down[0])} in all."
+    smaller = f", {ratio(compression_ratio(run) or 0)} smaller than plain," if is_compressed(run) else ""
+    return f"Clients uploaded {size(up[0])}{smaller} and downloaded {size(down[0])}: {size(up[0] + down[0])} both ways."
 
 
 def _range(values: Sequence[float]) -> str:
@@ -143,15 +144,15 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _sums(runs: Sequence[StoredRun]) -> str:
-    """Return what the server has seen of masked reports: sums alone."""
+    """Return what the server has seen of masked updates: only sums."""
     found = [secure for run in runs if isinstance(secure := run.summary.get("secure"), dict) and secure["asked"]]
     if not found:
         return ""
     asked, skipped = (sum(each[name] for each in found) for name in ("asked", "skipped"))
     fewest = min(each["fewest"] for each in found)
-    none = f" {skipped} of {asked} rounds were skipped, as unmasking failed." if skipped else ""
+    none = f" {skipped} of {asked} rounds were skipped, since unmasking failed." if skipped else ""
     keys = "their own keys" if all(each["own_keys"] for each in found) else "keys that the server relays"
-    seen = f"the server saw only sums of at least {fewest} updates"
+    seen = f"the server saw only sums of at least {fewest} client updates"
     return f"Secure aggregation: {seen}; clients signed with {keys}.{none}"
 
 
@@ -163,7 +164,7 @@ def _privacy(runs: Sequence[StoredRun]) -> str:
     what = losses[0][0].metrics.privacy_loss
     assert what is not None
     most = f"{what.title} {max(spent):g}" if len(spent) == 1 else f"{what.title} {max(spent):g} at most"
-    whose = f", {few([run.name for run, _ in losses])}" if len(runs) > 1 else ""
+    whose = f", {few([run.label for run, _ in losses])}" if len(runs) > 1 else ""
     return f"Privacy: {most}{whose} ({counts_in([run for run, _ in losses])})."
 
 

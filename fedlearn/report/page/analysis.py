@@ -12,6 +12,7 @@ from fedlearn.report.numbers import written
 from fedlearn.report.page.figures import figure
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
+from fedlearn.report.words import heading
 from fedlearn.runs.answers import Answer, Curve, read_answer, text_of
 
 MOST_RUNS = 3  # with more runs there is no section
@@ -23,7 +24,7 @@ ROW, NAMES, PLOT = 22, 150, 230  # of a forest plot: height of a line, width of 
 def analysis(runs: Sequence[StoredRun]) -> str:
     """Return the section of up to three runs; empty where none has an analysis."""
     parts = [_of_run(run, named=len(runs) > 1) for run in runs] if len(runs) <= MOST_RUNS else []
-    return f"<h2>Analysis of all clients</h2>{''.join(parts)}" if any(parts) else ""
+    return f"{heading('analysis')}{''.join(parts)}" if any(parts) else ""
 
 
 def tables_of(found: Answer) -> Iterator[Table]:
@@ -48,10 +49,10 @@ def _of_run(run: StoredRun, *, named: bool) -> str:
         found = read_answer(run.folder)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        return f'<p class="problem">{escape(run.name)}: analysis.json: {escape(str(why))}</p>'
+        return f'<p class="problem">{escape(run.label)}: analysis.json: {escape(str(why))}</p>'
     if found is None:
         return ""
-    name = f'<h3 class="run">{escape(run.name)}</h3>' if named else ""
+    name = f'<h3 class="run">{escape(run.label)}</h3>' if named else ""
     facts = "; ".join(f"{fact} {text_of(value)}" for fact, value in found.facts.items() if value is not None)
     curves = survival(found)
     drawn = [_forest(found), figure(curves, "Shaded: the band of each curve.") if curves else ""]
@@ -101,6 +102,7 @@ def _forest(found: Answer) -> str:
     base = ROW * len(rows) + 14
     for value in dict.fromkeys((min(row[2] for row in rows), none, max(row[3] for row in rows))):
         drawn.append(f'<text x="{x(value):.1f}" y="{base}" class="tick mid">{escape(written(value))}</text>')
-    size = f"0 0 {NAMES + PLOT + 20} {base + 6}"
+    drawn.append(f'<text x="{NAMES + PLOT}" y="{base + 15}" class="axis end">{escape(found.forest)}</text>')
+    size = f"0 0 {NAMES + PLOT + 20} {base + 21}"
     svg = f'<svg viewBox="{size}" role="img" aria-label="{escape(found.forest)}">{"".join(drawn)}</svg>'
     return f"<figure><h3>{escape(found.forest)}, with intervals</h3>{svg}</figure>"

@@ -12,6 +12,7 @@ from fedlearn.report.numbers import number
 from fedlearn.report.page.figures import figure
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
+from fedlearn.report.words import heading
 from fedlearn.runs.classes import ClassResults, Confusion, read_classes
 
 MOST_RUNS = 3  # with more runs there is no section
@@ -23,17 +24,17 @@ def classes(runs: Sequence[StoredRun]) -> str:
     if len(runs) > MOST_RUNS:
         return ""
     parts = [_of_run(run, named=len(runs) > 1) for run in runs]
-    return f"<h2>Classes</h2>{''.join(parts)}" if any(parts) else ""
+    return f"{heading('classes')}{''.join(parts)}" if any(parts) else ""
 
 
 def _of_run(run: StoredRun, *, named: bool) -> str:
     try:
         found = read_classes(run.folder)
     except (OSError, ValueError) as error:
-        return f'<p class="problem">{escape(run.name)}: classes.json: {escape(_reason(error))}</p>'
+        return f'<p class="problem">{escape(run.label)}: classes.json: {escape(_reason(error))}</p>'
     if found is None:
         return ""
-    name = f'<h3 class="run">{escape(run.name)}</h3>' if named else ""
+    name = f'<h3 class="run">{escape(run.label)}</h3>' if named else ""
     best = found.best if found.best is not None and found.best.round_number != found.final.round_number else None
     more = _folded(found, best, run) if best is not None else ""
     return f'<div data-of="{escape(run.name)}">{name}{_both(found, found.final, "final")}{more}</div>'
@@ -57,8 +58,8 @@ def _both(found: ClassResults, confusion: Confusion, which: str) -> str:
 def chart_of(found: ClassResults, confusion: Confusion, which: str) -> HeatMap:
     """Return the matrix as a chart; the color is the share of the row."""
     names = tuple(found.classes)
-    title = f"classes of the test examples, and what the {which} model takes them for (round {confusion.round_number})"
-    return HeatMap(f"confusion_{which}", title, "taken for", "class", names, confusion.counts, columns=names)
+    title = f"confusion matrix of the {which} model (round {confusion.round_number})"
+    return HeatMap(f"confusion_{which}", title, "predicted class", "true class", names, confusion.counts, columns=names)
 
 
 def confusions(run: StoredRun) -> list[HeatMap]:

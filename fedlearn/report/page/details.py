@@ -12,6 +12,7 @@ from fedlearn.report.numbers import size
 from fedlearn.report.page.settings import meaning
 from fedlearn.report.points import differing, shown
 from fedlearn.report.stored import StoredRun
+from fedlearn.report.words import heading, word
 
 MOST_REASONS = 40
 NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
@@ -24,7 +25,7 @@ Link = Callable[[StoredRun, str], str]
 
 def trouble(runs: Sequence[StoredRun]) -> str:
     """Return the section of failures in rounds, the most frequent first."""
-    rows = [(count, run.name, what, reason) for run in runs for what, reason, count in _alike(run)]
+    rows = [(count, run.label, word(what), reason) for run in runs for what, reason, count in _alike(run)]
     rows.sort(key=lambda row: -row[0])
     if not rows:
         return ""
@@ -35,7 +36,7 @@ def trouble(runs: Sequence[StoredRun]) -> str:
     more = f"<p>{len(rows) - MOST_REASONS} further reasons are in the logs.</p>" if len(rows) > MOST_REASONS else ""
     head = '<tr><th class="num">times</th><th>run</th><th>what</th><th>reason</th></tr>'
     table = f'<div class="wide words"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
-    return f"<h2>What went wrong</h2>{table}{more}"
+    return f"{heading('trouble')}{table}{more}"
 
 
 def _alike(run: StoredRun) -> Iterator[tuple[str, str, int]]:
@@ -54,21 +55,21 @@ def settings(runs: Sequence[StoredRun]) -> str:
     shared = {k: v for run in runs for k, v in run.settings.items() if k not in different and k != "out"}
     if not shared:
         return ""
-    word = "Settings that all runs share" if len(runs) > 1 else "Settings"
     defaults = to_flower(RunConfig())
     chosen = {k: v for k, v in shared.items() if v != defaults.get(k)}
     few = f'<div class="columns">{pairs(chosen)}</div>' if chosen else "<p>All are the defaults.</p>"
     whole = f'<summary>All {len(shared)}, with defaults</summary><div class="columns">{pairs(shared)}</div>'
-    return f'<h2>{word}</h2>{few}<details id="all-settings">{whole}</details>'
+    shared_by_all = '<p class="note">The settings that all runs share.</p>' if len(runs) > 1 else ""
+    return f'{heading("settings")}{shared_by_all}{few}<details id="all-settings">{whole}</details>'
 
 
 def environment(runs: Sequence[StoredRun]) -> str:
     """Return the section of versions and machines, each different environment once."""
     kinds: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
     for run in runs:
-        machine = {k: v for k, v in run.environment.items() if k not in OF_ONE_RUN}
+        machine = {k: v for k, v in run.environment.items() if k not in OF_ONE_RUN and v not in ("", None, [])}
         if machine:
-            kinds.setdefault(repr(machine), (machine, []))[1].append(run.name)
+            kinds.setdefault(repr(machine), (machine, []))[1].append(run.label)
     parts = []
     for environment, names in kinds.values():
         packages = environment.get("packages")
@@ -76,7 +77,7 @@ def environment(runs: Sequence[StoredRun]) -> str:
         flat |= packages if isinstance(packages, dict) else {}
         whose = f'<p class="note">{escape(", ".join(names))}</p>' if len(kinds) > 1 else ""
         parts.append(f'{whose}<div class="columns">{pairs(flat)}</div>')
-    return f"<h2>Environment</h2>{''.join(parts)}" if parts else ""
+    return f"{heading('environment')}{''.join(parts)}" if parts else ""
 
 
 def origins(runs: Sequence[StoredRun]) -> str:
@@ -85,14 +86,14 @@ def origins(runs: Sequence[StoredRun]) -> str:
     for run in runs:
         table = {title: run.environment.get(key) for key, title in ORIGIN.items()}
         known = {title: value for title, value in table.items() if value}
-        name = f"<p>{escape(run.name)}</p>" if len(runs) > 1 else ""
+        name = f"<p>{escape(run.label)}</p>" if len(runs) > 1 else ""
         lines = "".join(f"<div><dt>{t}</dt><dd><code>{escape(shown(v))}</code></dd></div>" for t, v in known.items())
         rows.append(f'<div data-of="{escape(run.name)}">{name}<dl class="origin">{lines}</dl></div>' if known else "")
     if not any(rows):
         return ""
     inside = "".join(rows)
     many = f'<details id="all-origins"><summary>of {len(runs)} runs</summary>{inside}</details>'
-    return f"<h2>Command</h2>{many if len(runs) > 3 else inside}"
+    return f"{heading('origins')}{many if len(runs) > 3 else inside}"
 
 
 def pairs(table: Mapping[str, Any]) -> str:
@@ -114,7 +115,8 @@ def files(runs: Sequence[StoredRun], link: Link) -> str:
             f'<li><a href="{escape(link(run, name))}">{escape(name)}</a> <small>{size(count)}</small></li>'
             for name, count in run.files.items()
         )
-        parts.append(f'<h3>{escape(run.name)}</h3><ul class="files">{items}</ul>')
+        name = f"<h3>{escape(run.label)}</h3>" if len(runs) > 1 else ""
+        parts.append(f'{name}<ul class="files">{items}</ul>')
     if not parts:
         return ""
     inside = "".join(parts)
@@ -123,4 +125,4 @@ def files(runs: Sequence[StoredRun], link: Link) -> str:
         if len(parts) > 3
         else inside
     )
-    return f"<h2>Raw files</h2>{whole}"
+    return f"{heading('files')}{whole}"

@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from urllib.parse import quote
 
-SCRIPTS = ("hints", "curves", "choice", "live")  # in this order
+SCRIPTS = ("hints", "curves", "save", "choice", "live")  # in this order
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M8 8 3 3m5 5 5-5M8 8v6" stroke="#2a78d6" '
     'stroke-width="1.6"/><circle cx="8" cy="8" r="3" fill="#2a78d6"/><g fill="#1a9e6e"><circle cx="3" cy="3" r="2"/>'
@@ -48,14 +48,15 @@ def page_of(sections: Mapping[str, str], *, title: str, stream: str = "") -> str
         f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{quote(ICON)}">'
         f"<title>{escape(title)} - fedlearn</title><style>{style}</style></head>"
         f'<body data-stream="{escape(stream)}"><main>{body}</main>'
-        f'<div id="hint" hidden></div><script>{script}</script></body></html>\n'
+        f'<div id="hint" hidden></div><div id="sheet"></div><script>{script}</script></body></html>\n'
     )
 
 
 def _script() -> str:
-    """Return the script of the page: the files of `script/` in one scope of their own."""
-    parts = "\n".join(_resource(f"script/{name}.js") for name in SCRIPTS)
-    return f'"use strict";\n(() => {{\n{parts}}})();\n'
+    """Return the script of the page: the files of `script/` in one scope of their own, without indents and comments."""
+    lines = (line.strip() for name in SCRIPTS for line in _resource(f"script/{name}.js").splitlines())
+    parts = "\n".join(line for line in lines if line and not line.startswith("//"))
+    return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 
 
 def _resource(name: str) -> str:

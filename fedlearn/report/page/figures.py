@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from fedlearn.report.charts.kinds import Chart, LineChart, StackedBars
 from fedlearn.report.charts.svg import COLORS, svg_of
+from fedlearn.report.words import word
 
 
-def figure(chart: Chart, note: str = "", *, metric: str = "") -> str:
+def figure(chart: Chart, note: str = "", *, data: Mapping[str, str] | None = None, named: bool = True) -> str:
     """Return a chart as a ``<figure>``.
 
     Parameters
     ----------
     note
         A line below the chart.
-    metric
-        The metric that the script draws in place of this chart, from the section's data.
+    data
+        Data attributes of a line chart that the script draws anew: name -> value.
+    named
+        Whether the chart has a legend of its lines.
     """
     caption = f"<figcaption>{escape(note)}</figcaption>" if note else ""
-    head = f"<h3>{escape(chart.title)}</h3>{_legend_of(chart, metric)}"
-    return f"<figure>{head}{svg_of(chart, metric=metric)}{caption}</figure>"
+    head = f"<h3>{escape(chart.title)}</h3>{_legend_of(chart, named=named)}"
+    return f"<figure>{head}{svg_of(chart, data=data)}{caption}</figure>"
 
 
-def _legend_of(chart: Chart, metric: str) -> str:
+def _legend_of(chart: Chart, *, named: bool) -> str:
     if isinstance(chart, StackedBars):
         marked = [(chart.mark, "mark")] if chart.marks and chart.names else []
-        return legend([(name, f"f-{name} box") for name in chart.layers] + marked)
-    if isinstance(chart, LineChart) and not metric:  # the lines of curves are named once, above all of them
+        return legend([(word(name), f"f-{name} box") for name in chart.layers] + marked)
+    if isinstance(chart, LineChart) and named:
         return legend([(line.label, line_class(line.slot)) for line in chart.lines])
     return ""
 

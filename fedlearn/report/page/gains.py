@@ -1,27 +1,28 @@
-"""The section of who gains: each node beside what the same steps alone have given it, and models beside one another."""
+"""The section of who gains: each client beside local training only, and models beside one another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from fedlearn.core.gains import NOT_ASKED, Compared, Gains, beside
+from fedlearn.core.gains import Compared, Gains, beside
 from fedlearn.core.metric import ALONE, BESIDE, GLOBAL, TUNED, Metric
 from fedlearn.core.spread import Spread
 from fedlearn.report.charts.nodes import gained
-from fedlearn.report.gains import compared, is_unasked
+from fedlearn.report.gains import compared
 from fedlearn.report.numbers import MeanSd, count, count_spread, number
 from fedlearn.report.page.figures import figure
 from fedlearn.report.points import Point
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
+from fedlearn.report.words import heading
 
 HOW = (
-    "A client gains if its model is better, on its own test examples, than a model that took the same steps only on "
-    "its own examples. A score on few examples is uncertain: with {support} examples each of them moves it by {step}."
+    "A client gains if the model that it uses is better, on its own test examples, than a model that took the same "
+    "steps on its examples only. A score on few examples is uncertain: each of {support} examples moves it by {step}."
 )
-MODELS = {"": "used by the client", GLOBAL: "the state that all have", TUNED: "used, and tuned", ALONE: "alone"}
-HEADS = ("mean by examples", "mean of clients", "worst tenth", "deviation", "Jain index")
+MODELS = {"": "used by the client", GLOBAL: "global model", TUNED: "fine-tuned", ALONE: "local training only"}
+HEADS = ("mean by examples", "mean, each client alike", "worst tenth", "deviation", "Jain index")
 COLUMNS = (
     *(Column(title, title, number) for title in ("mean gain", "worst tenth", "share that lose")),
     *(Column(title, title, count, spread_form=count_spread) for title in ("clients", "fewest test examples")),
@@ -30,10 +31,9 @@ COLUMNS = (
 
 
 def gains(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
-    """Return the section; empty where no node has measured its model."""
+    """Return the section; empty where no client has measured two models."""
     inside = _of_one(runs[0]) if len(runs) == 1 else _of_several(runs, points)
-    inside = inside or next((_not_asked(run) for run in runs if is_unasked(run)), "")
-    return f"<h2>Who gains?</h2>{inside}" if inside else ""
+    return f"{heading('gains')}{inside}" if inside else ""
 
 
 def _of_one(run: StoredRun) -> str:
@@ -43,15 +43,6 @@ def _of_one(run: StoredRun) -> str:
     nodes = compared(run, metric)
     models = _models(run, metric)
     return f"{_tiles(metric, list(nodes.values()))}{models}{figure(gained(nodes, metric)) if nodes else ''}"
-
-
-def _not_asked(run: StoredRun) -> str:
-    folder = escape(run.folder.name)
-    return (
-        f'<p class="note">{escape(NOT_ASKED.capitalize())}, or, of a simulation: <code>fedlearn simulate '
-        f"--config {folder}/settings.toml --baseline local --out {folder}-alone</code>, then <code>fedlearn report "
-        f"{folder} {folder}-alone</code>.</p>"
-    )
 
 
 def _tiles(metric: Metric, nodes: Sequence[Compared]) -> str:
@@ -69,7 +60,7 @@ def _how(metric: Metric, nodes: Sequence[Compared]) -> str:
 
 
 def _models(run: StoredRun, metric: Metric) -> str:
-    """Return a table of what nodes have measured, a row for each of their models."""
+    """Return a table of the scores on clients, a row for each of their models."""
     rows = []
     for kind in ("", *BESIDE):
         columns = Spread(beside(metric, kind) if kind else metric).metrics
@@ -85,7 +76,7 @@ def _models(run: StoredRun, metric: Metric) -> str:
 def _of_several(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
     rows = tuple(_rows(runs, points))
     columns = (Column("run", "run", numeric=False), *COLUMNS)
-    about = "Gains over the same steps alone, on each client's own test examples; over seeds mean ± deviation."
+    about = "Gains over local training only, on each client's own test examples; over seeds mean ± deviation."
     return f'<p class="note">{about}</p>{Table("gains", "who gains", columns, rows).as_html()}' if rows else ""
 
 

@@ -16,8 +16,10 @@ import numpy as np
 
 from fedlearn.core.gains import columns_on_nodes
 from fedlearn.core.metric import VIRTUAL_SECONDS, is_of_devices
+from fedlearn.report import words
 from fedlearn.report.charts import learning as charts
 from fedlearn.report.charts.kinds import LineChart
+from fedlearn.report.charts.sheet import five_digits
 from fedlearn.report.numbers import byte_unit, plain
 from fedlearn.report.page.figures import figure, legend, line_class
 from fedlearn.report.points import Point, counts_in, differing, metrics_of, shown
@@ -27,8 +29,17 @@ AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time", "hours": "virtu
 TOOLS = (
     '<div class="tools"><span class="switch">{axes}</span>'
     '<label>smoothing <input type="range" name="smooth" min="0" max="0.95" step="0.05" value="0"></label>'
-    '<label><input type="checkbox" name="logy"> log value</label>'
+    '{bands}<label><input type="checkbox" name="logy"> log value</label>'
     '<label><input type="checkbox" name="logx"> log axis</label></div>'
+)
+BANDS = (
+    '<label>band <select name="band"><option value="sd">± standard deviation</option>'
+    '<option value="ci">95 % confidence interval</option><option value="range">minimum to maximum</option>'
+    "</select></label>"
+)
+SEEDS = (
+    'Lines are means over seeds. Bands: <span class="band-words">one standard deviation to each side, as in the tables'
+    "</span>. "
 )
 
 
@@ -42,11 +53,11 @@ def heading(runs: Sequence[StoredRun]) -> str:
         for axis, word in AXES.items()
         if axis != "hours" or any(any(hours is not None for hours in charts.virtual_hours(run)) for run in runs)
     )
-    return f"<h2>Learning</h2>{TOOLS.format(axes=labels)}"
+    return f"{words.heading('learning')}{TOOLS.format(axes=labels, bands=BANDS if len(runs) > 1 else '')}"
 
 
 def curves(points: Sequence[Point], drawn: Sequence[LineChart]) -> str:
-    """Return the charts by round, without those of devices and of the spread over nodes."""
+    """Return the charts by round, without those of devices and of the spread over clients."""
     hidden = spread_names([run for point in points for run in point.runs])
     return grid_of(points, [c for c in drawn if not (metric_of(c) in hidden or is_of_devices(metric_of(c)))])
 
@@ -55,11 +66,11 @@ def devices(points: Sequence[Point]) -> str:
     """Return the section of what devices did, by round, of the runs that have devices."""
     timed = [point for point in points if any(run.latest(VIRTUAL_SECONDS.name) is not None for run in point.runs)]
     drawn = [chart for chart in charts.curves(timed, by=["rounds"]) if is_of_devices(metric_of(chart))]
-    return f"<h2>Devices</h2>{grid_of(timed, drawn)}" if drawn else ""
+    return f"{words.heading('devices')}{grid_of(timed, drawn)}" if drawn else ""
 
 
 def spread_names(runs: Sequence[StoredRun]) -> dict[str, str]:
-    """Return name -> title of the columns that describe the headline metric's spread over nodes."""
+    """Return name -> title of the columns that describe the headline metric's spread over clients."""
     metrics = metrics_of(runs)
     found = columns_on_nodes(metrics.of_model) if metrics.of_model is not None else ()
     return {metric.name: metric.title for metric in found if metric.name in metrics.columns}
@@ -84,11 +95,12 @@ def grid_of(points: Sequence[Point], drawn: Sequence[LineChart], *, note: str = 
     if loss is not None and loss.name in map(metric_of, drawn):
         note = f"{note} {loss.title}: {counts_in(runs)}."
         note += " The dashed line is the budget." if charts.ceilings_of(runs, loss.name) else ""
-    if any(len(point.runs) > 1 for point in points):
-        note = "Lines are means over seeds; bands are one standard deviation to each side, as in the tables. " + note
-    said = f'<p class="note">{escape(note.strip())}</p>' if note else ""
+    seeds = SEEDS if any(len(point.runs) > 1 for point in points) else ""
+    said = f'<p class="note">{seeds}{escape(note.strip())}</p>' if seeds or note else ""
     names = legend([(point.label, line_class(point.slot)) for point in points])
-    figures = "".join(figure(chart, metric=metric_of(chart)) for chart in drawn)
+    figures = "".join(  # their lines are named once, above all of them
+        figure(chart, data={"metric": metric_of(chart), "y": chart.y_title}, named=False) for chart in drawn
+    )
     measured = data_of(points, [metric_of(chart) for chart in drawn])
     data = json.dumps(measured | ({"parted": parted} if parted else {}), separators=(",", ":"))
     return f'{said}<div class="names">{names}</div><div class="grid-3" data-curves="{escape(data)}">{figures}</div>'
@@ -151,14 +163,9 @@ def _drawn_together(values: Sequence[float | None], kept: Sequence[int], step: i
         return _short(values, kept)
     begins = [0, *(place + 1 for place in kept[:-1])]
     parts = ([v for v in values[begin : end + 1] if v is not None] for begin, end in zip(begins, kept, strict=True))
-    return [_five_digits(fmean(part)) if part else None for part in parts]
+    return [five_digits(fmean(part)) if part else None for part in parts]
 
 
 def _short(values: Sequence[float | None], kept: Sequence[int]) -> list[float | None]:
     """Return the values at the kept indices with five digits, whole numbers as int."""
-    return [None if (value := values[place]) is None else _five_digits(value) for place in kept]
-
-
-def _five_digits(value: float) -> float:
-    short = float(f"{value:.5g}")
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    return [None if (value := values[place]) is None else five_digits(value) for place in kept]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from fedlearn.report import words
 from fedlearn.report.choosing import choice_of
 from fedlearn.report.page.settings import meaning
 from fedlearn.report.points import Point, differing
@@ -22,7 +23,7 @@ def heading(runs: Sequence[StoredRun]) -> str:
     names = differing(runs)[:MOST_GROUPS]
     options = "".join(f'<option value="{escape(name)}">{escape(name)}</option>' for name in names)
     return (
-        '<h2>Runs</h2><div class="tools">'
+        f'{words.heading("choose")}<div class="tools">'
         '<label>find <input type="search" name="filter" placeholder="words, name=value" autocomplete="off"></label>'
         '<label>one line for each <select name="group"><option value="">choice of settings, over seeds</option>'
         f'<option value="*">run</option>{options}</select></label></div>'
@@ -71,7 +72,7 @@ def _row(run: StoredRun, columns: Sequence[Column], cells: Sequence[object], *, 
         for column, cell, text in zip(columns, cells, texts, strict=True)
     )
     note = f'<td class="note">{escape(run.notes)}</td>' if notes else ""
-    box = f'<td class="pick"><input type="checkbox" checked aria-label="{name}"></td>'
+    box = f'<td class="pick"><input type="checkbox" checked aria-label="{escape(run.label)}"></td>'
     return f'<tr data-run="{name}" data-find="{escape(found)}">{box}{drawn}{note}</tr>'
 
 

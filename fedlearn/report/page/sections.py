@@ -39,6 +39,7 @@ from fedlearn.report.rows import finite
 from fedlearn.report.run_tables import sha_of
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.traffic import bits_down, bits_up, bytes_total, seconds_on_devices
+from fedlearn.report.words import heading, word
 
 MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
 MOST_SKEWS = 6
@@ -78,13 +79,13 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
         "learning": learning.heading(runs),
         "curves": learning.curves(points, by_round),
         "pareto": _pareto(points),
+        "devices": learning.devices(points),
         "skew": _skew(runs),
+        "rounds": _rounds(runs),
         "nodes": nodes(runs, points, by_round),
         "gains": gains(runs, points),
         "trouble": details.trouble(runs),
         "classes": classes(runs),
-        "devices": learning.devices(points),
-        "rounds": _rounds(runs),
         "settings": details.settings(runs),
         "origins": details.origins(runs),
         "environment": details.environment(runs),
@@ -98,14 +99,14 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
 def _head(runs: Sequence[StoredRun], title: str, *, live: bool, problems: Sequence[str] = ()) -> str:
     notices: dict[str, list[str]] = {}
     for run in runs:
-        notices.setdefault(str(run.log.view.about.get("notice") or ""), []).append(run.name)
+        notices.setdefault(str(run.log.view.about.get("notice") or ""), []).append(run.label)
     settled = [run for run in runs if not live or run.status != "unfinished"]  # others are half written
     problems = [*problems, *(problem for run in settled for problem in run.problems)]
     whose = {n: "" if len(names) == len(runs) else f"{few(names)}: " for n, names in notices.items()}
     texts = [("notice", f"{whose[notice]}{notice}") for notice in notices if notice] + [
         ("problem", problem) for problem in problems
     ]
-    texts += [("problem", f"{run.name} {run.status}: {run.reason}") for run in runs if run.reason]
+    texts += [("problem", f"{run.label} {run.status}: {run.reason}") for run in runs if run.reason]
     lines = "".join(f'<p class="{kind}">{escape(text)}</p>' for kind, text in texts)
     told = "".join(f"<p>{escape(line)}</p>" for line in account(runs))
     is_told = bool(told) and len(runs) > 1
@@ -131,7 +132,7 @@ def _about(runs: Sequence[StoredRun], *, live: bool) -> str:
 
 def _progress(runs: Sequence[StoredRun]) -> str:
     """Return a line with a bar for each run that has not ended."""
-    names = [f"{run.name}: " if len(runs) > 1 else "" for run in runs]
+    names = [f"{run.label}: " if len(runs) > 1 else "" for run in runs]
     begun = [(run, name) for run, name in zip(runs, names, strict=True) if run.status == "unfinished" and run.log.seen]
     return "".join(_bar(run, name) for run, name in begun)
 
@@ -141,15 +142,15 @@ def _bar(run: StoredRun, name: str) -> str:
     total, done = max(view.rounds, 1), min(len(run.rounds), view.rounds)
     text = f"{name}round {view.round_number} of {view.rounds}, {view.phase}"
     if view.cohort:
-        text += f", {sum(view.nodes.values())} of {view.cohort} nodes"
-        text += "".join(f", {count} {fate}" for fate, count in view.nodes.items() if count and fate != "reported")
+        text += f", {sum(view.nodes.values())} of {view.cohort} clients"
+        text += "".join(f", {count} {word(fate)}" for fate, count in view.nodes.items() if count and fate != "reported")
     warning = f'<p class="notice">{escape(view.warning)}</p>' if view.warning else ""
     return f'<p class="progress"><progress max="{total}" value="{done}"></progress>{escape(text)}</p>{warning}'
 
 
 def _results(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
     if not any(run.rounds for run in runs):
-        return '<p class="empty">No round has been committed yet.</p>' if runs else ""
+        return '<p class="empty">No round has completed yet.</p>' if runs else ""
     if len(runs) == 1:
         return f'<div class="tiles">{"".join(_tile(*tile) for tile in _tiles(runs[0]))}</div>'
     return run_list.results(runs, points)
@@ -165,7 +166,7 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
     metrics = run.metrics
     for metric in metrics.results:
         if run.latest(metric.name) is None:
-            continue  # nodes alone have measured it
+            continue  # only clients have measured it
         note = metric.note
         if metric is metrics.headline:
             top, round_number = best(run, metric) or (None, 0)
@@ -186,7 +187,7 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
 
 
 def _sent(run: StoredRun) -> list[tuple[str, str, str]]:
-    """Return the tiles of what each way and both have cost, and of the time on the nodes' devices."""
+    """Return the tiles of what each way and both have cost, and of the time on the clients' devices."""
     note = f"{ratio(compression_ratio(run) or 0)} smaller than plain" if is_compressed(run) else ""
     protocol = f"and {size(run.total('bytes_protocol'))} of protocol"
     up, down = ("uploaded", size(run.total("bytes_up")), note), ("downloaded", size(run.total("bytes_down")), protocol)
@@ -202,27 +203,26 @@ def _pareto(points: Sequence[Point]) -> str:
     chart = pareto(points)
     if chart is None:
         return ""
-    note = "Filled: on the Pareto front; no other point is better with the same bytes."
-    return f'<h2>Accuracy vs communication</h2><div class="grid-1">{figure(chart, note)}</div>'
+    note = "Filled: on the Pareto front, no other point is better with as few bytes."
+    metric = chart.y_title[:1].upper() + chart.y_title[1:]
+    return f'{heading("pareto", metric=escape(metric))}<div class="grid-1">{figure(chart, note)}</div>'
 
 
 def _rounds(runs: Sequence[StoredRun]) -> str:
     begun = [run for run in runs if run.rounds]
-    if not begun:
+    if not begun or len(begun) > MOST_BY_ROUND:
         return ""
-    if len(begun) > MOST_BY_ROUND:
-        return f"<h2>Rounds</h2><p>Drawn for up to {MOST_BY_ROUND} runs; report on fewer to see each.</p>"
     if len(begun) == 1:
-        return f"<h2>Rounds</h2>{_by_round(begun[0])}"
+        return f"{heading('rounds')}{_by_round(begun[0])}"
     opened = " open" if len(begun) <= MOST_OPEN else ""
     parts = [
-        f'<details id="r-{escape(run.name)}" data-of="{escape(run.name)}"{opened}><summary>{escape(run.name)}</summary>'
-        f"{_by_round(run)}</details>"
+        f'<details id="r-{escape(run.name)}" data-of="{escape(run.name)}"{opened}>'
+        f"<summary>{escape(run.label)}</summary>{_by_round(run)}</details>"
         for run in begun
     ]
     inside = "".join(parts)
     folded = f'<details id="all-rounds"><summary>of {len(begun)} runs</summary>{inside}</details>'
-    return f"<h2>Rounds</h2>{inside if opened else folded}"
+    return f"{heading('rounds')}{inside if opened else folded}"
 
 
 def _by_round(run: StoredRun) -> str:
@@ -230,16 +230,16 @@ def _by_round(run: StoredRun) -> str:
     if run.log.hides:
         return f'<p class="note">{escape(HIDDEN)}</p><div class="grid-2">{figure(phases(run))}</div>'
     said = f'<p class="note">{escape(_all_well(run))}</p>' if all_reported(run) else ""
-    drawn = "" if said else figure(fates(run), "A line across a bar: the size of the cohort.")
+    drawn = "" if said else figure(fates(run), "A line across a bar: the clients that were sent the model.")
     return f'{said}<div class="grid-2">{figure(phases(run))}{drawn}</div>'
 
 
 def _all_well(run: StoredRun) -> str:
     sizes = sorted({int(size or 0) for size in run.column("cohort")})
-    nodes = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    clients = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     attempts = run.total("attempts") - len(run.rounds)
-    again = f" {attempts:.0f} attempts were repeated." if attempts > 0 else ""
-    return f"Every client of every cohort sent its update in time: {nodes} in each of {len(run.rounds)} rounds.{again}"
+    again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
+    return f"All client updates arrived in time: {clients} in each of {len(run.rounds)} rounds.{again}"
 
 
 def _skew(runs: Sequence[StoredRun]) -> str:
@@ -249,9 +249,9 @@ def _skew(runs: Sequence[StoredRun]) -> str:
         way = {k: v for k, v in run.settings.items() if k.startswith("data.") and k not in NO_DIFFERENCE}
         key = repr([way, run.settings.get("clients")])
         if key in ways:
-            ways[key][1].append(run.name)
+            ways[key][1].append(run.label)
         elif run.rounds and (found := skew_of(run)):
-            ways[key] = found, [run.name]
+            ways[key] = found, [run.label]
     drawn = [(chart, names) for chart, names in ways.values() if isinstance(chart, HeatMap)]
     reasons: dict[str, list[str]] = {}
     for reason, names in ways.values():
@@ -262,7 +262,7 @@ def _skew(runs: Sequence[StoredRun]) -> str:
     figures = "".join(figure(chart, _emptiness(chart, names, of=len(runs))) for chart, names in drawn[:MOST_SKEWS])
     words = "".join(f'<p class="note">No picture of {escape(few(n))}: {escape(w)}.</p>' for w, n in reasons.items())
     more = f'<p class="note">The first {MOST_SKEWS} of {len(drawn)}.</p>' if len(drawn) > MOST_SKEWS else ""
-    return f'<h2>Label distribution</h2>{more}<div class="grid-3">{figures}</div>{words}'
+    return f'{heading("skew")}{more}<div class="grid-3">{figures}</div>{words}'
 
 
 def _emptiness(chart: HeatMap, names: Sequence[str], *, of: int) -> str:

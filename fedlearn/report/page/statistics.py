@@ -1,4 +1,4 @@
-"""The section of statistics: what a model that counts the nodes' records has found, column by column."""
+"""The section of statistics: what a model that counts the clients' records has found, column by column."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from html import escape
 
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
+from fedlearn.report.words import heading
 from fedlearn.runs.statistics import ColumnStatistics, TableStatistics, read_statistics
 
 MOST_RUNS = 3  # with more runs there is no section
@@ -20,7 +21,7 @@ def statistics(runs: Sequence[StoredRun]) -> str:
     if len(runs) > MOST_RUNS:
         return ""
     parts = [_of_run(run, named=len(runs) > 1) for run in runs]
-    return f"<h2>Statistics of all clients</h2>{''.join(parts)}" if any(parts) else ""
+    return f"{heading('statistics')}{''.join(parts)}" if any(parts) else ""
 
 
 def _of_run(run: StoredRun, *, named: bool) -> str:
@@ -28,10 +29,10 @@ def _of_run(run: StoredRun, *, named: bool) -> str:
         found = read_statistics(run.folder)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        return f'<p class="problem">{escape(run.name)}: statistics.json: {escape(str(why))}</p>'
+        return f'<p class="problem">{escape(run.label)}: statistics.json: {escape(str(why))}</p>'
     if found is None:
         return ""
-    name = f'<h3 class="run">{escape(run.name)}</h3>' if named else ""
+    name = f'<h3 class="run">{escape(run.label)}</h3>' if named else ""
     said = f"<p>{escape(found.lines()[0])}.</p>"
     folded = f'<details id="cells-{escape(run.name)}"><summary>Every cell</summary>{_cells(found).as_html()}</details>'
     return f'<div data-of="{escape(run.name)}">{name}{said}{_columns(found).as_html()}{folded}</div>'

@@ -6,7 +6,7 @@ import pytest
 
 from fedlearn.core.metrics import NEURAL_CLASSIFIER
 from fedlearn.report.charts.kinds import LineChart
-from fedlearn.report.charts.nodes import MOST_BARS, over_nodes
+from fedlearn.report.charts.nodes import MOST_BARS, MOST_OWN, MOST_VALUES, over_nodes, own_curves
 
 
 def rows(cells, name="accuracy", **others):
@@ -47,6 +47,19 @@ def test_below_nothing_there_are_no_bars():
 def test_many_nodes_are_drawn_by_as_many_bars_as_there_is_room_for():
     *_, ranked = over_nodes(rows([(1, node, node / 5000) for node in range(5000)]), NEURAL_CLASSIFIER)
     assert len(ranked.places) == MOST_BARS and ranked.names[0] == "client 0" and ranked.names[-1] == "client 4999"
+
+
+def test_a_clients_curve_is_its_values_by_round_and_a_single_value_is_no_curve():
+    table = rows([(2, 0, 0.4), (1, 0, 0.2), (2, 1, 0.9)])
+    assert own_curves(table, "accuracy_over_nodes") == {0: ((1, 2), (0.2, 0.4))}
+    assert own_curves(table, "accuracy_by_node") == {}
+
+
+def test_of_many_clients_and_rounds_the_page_holds_some_and_the_ends():
+    table = rows([(number, node, number / 100) for number in range(1, 101) for node in range(250)])
+    curves = own_curves(table, "accuracy_over_nodes")
+    assert len(curves) == -(-250 // 3) <= MOST_OWN and {places[-1] for places, _ in curves.values()} == {100}
+    assert sum(len(places) for places, _ in curves.values()) <= MOST_VALUES + 2 * len(curves)
 
 
 @pytest.mark.parametrize("table", [[], [{"round": 1, "partition": 0, "accuracy": None}], [{"accuracy": 0.5}]])

@@ -62,7 +62,7 @@ def test_every_round_of_every_run_is_a_row(stored):
 def test_latex_is_escaped(stored):
     text = runs_table([stored(r"a_b&50%$\x{}#~^")]).as_latex()
     assert r"a\_b\&50\%\$\textbackslash{}x\{\}\#\textasciitilde{}\textasciicircum{}" in text
-    assert text.startswith(r"\begin{tabular}{lr") and r"\bottomrule" in text
+    assert text.startswith(r"\begin{tabular}{llr") and r"\bottomrule" in text
 
 
 def test_what_is_not_known_is_empty_in_files(stored):

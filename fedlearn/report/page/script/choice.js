@@ -1,5 +1,5 @@
 // What the reader has chosen: axis, smoothing, runs, groups, order. It outlives the sections of a live page.
-const choice = { axis: "rounds", smooth: 0, logx: false, logy: false, group: "", filter: "", column: -1, falling: false };
+const choice = { axis: "rounds", smooth: 0, band: "sd", logx: false, logy: false, client: "", group: "", filter: "", column: -1, falling: false };
 const unchosen = new Set(); // names of runs whose box is not ticked
 
 function isFound(row) {
@@ -33,6 +33,10 @@ function apply() {
       title.textContent = title.textContent.replace(/ by (round|uploaded bytes|time|virtual time)$/, ` by ${AXES[choice.axis]}`);
     }
   }
+  for (const svg of document.querySelectorAll("svg[data-own]")) drawOwn(svg, choice.client);
+  for (const words of document.querySelectorAll(".band-words")) words.textContent = BANDS[choice.band][0];
+  for (const head of document.querySelectorAll("table.runs thead th:not(.pick)")) head.tabIndex = 0;
+  offerFiles();
 }
 
 const AXES = { rounds: "round", bytes: "uploaded bytes", seconds: "time", hours: "virtual time" };
@@ -81,9 +85,9 @@ document.addEventListener("input", (event) => {
   apply();
 });
 
-document.addEventListener("click", (event) => {
+for (const kind of ["click", "keydown"]) document.addEventListener(kind, (event) => {
   const head = event.target.closest("table.runs thead th");
-  if (!head || head.querySelector("input")) return;
+  if (!head || head.querySelector("input") || (kind === "keydown" && event.key !== "Enter")) return;
   choice.falling = choice.column === head.cellIndex && !choice.falling;
   choice.column = head.cellIndex;
   apply();

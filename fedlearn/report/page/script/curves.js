@@ -1,7 +1,19 @@
 // Curves, drawn as svg.py draws them: over another axis, smoothed, of some of the runs, in other groups.
-const WIDTH = 400, HEIGHT = 232, LEFT = 46, TOP = 10, INNER_WIDTH = 342, INNER_HEIGHT = 186; // as in svg.py
+const WIDTH = 400, HEIGHT = 246, LEFT = 46, TOP = 24, INNER_WIDTH = 342, INNER_HEIGHT = 186; // as in svg.py
+const OWN = 2; // the color of a client's own curve
 const STEPS = [1, 2, 2.5, 5, 10, 100, 1000]; // as in axes.py
 const WIDE = 10; // times more bytes than another line: beyond it their axis is logarithmic
+const T = [NaN, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]; // 97.5 % of Student's t, by degrees of freedom
+
+// Name of a band -> [its words, (values, mean, deviation) -> its two ends].
+const BANDS = {
+  sd: ["one standard deviation to each side, as in the tables", (values, mean, sd) => [mean - sd, mean + sd]],
+  ci: ["95 % confidence intervals of the mean, by Student's t", (values, mean, sd) => {
+    const n = values.length, half = (sd * (T[n - 1] ?? 1.96 + 2.372 / (n - 1) + 2.823 / (n - 1) ** 2)) / Math.sqrt(n);
+    return [mean - half, mean + half];
+  }],
+  range: ["from the least to the largest value", (values) => [Math.min(...values), Math.max(...values)]],
+};
 
 function written(value) {
   const short = (each) => String(Number(each.toPrecision(4)));
@@ -59,8 +71,8 @@ function groupsOf(data, by) {
   return [...groups.values()];
 }
 
-// The mean of a group over its runs, as far as all have come, and one sample standard deviation to each side.
-function lineOf(group, place, axis) {
+// The mean of a group over its runs, as far as all have come, and a band around it.
+function lineOf(group, place, { axis, band }) {
   const done = group.runs.filter((run) => run.done), counted = done.length ? done : group.runs;
   const tables = counted.map((run) => run[axis].flatMap((x, i) => {
     const y = run.values[place][i];
@@ -72,14 +84,14 @@ function lineOf(group, place, axis) {
   const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
   const ys = rows.map((row) => row.map(([, y]) => y));
   const deviation = (values) => Math.sqrt(values.reduce((sum, value) => sum + (value - mean(values)) ** 2, 0) / (values.length - 1));
-  const several = tables.length > 1;
+  const ends = tables.length > 1 ? ys.map((values) => BANDS[band][1](values, mean(values), deviation(values))) : [];
   return {
     label: group.label,
     slot: group.slot,
     x: rows.map((row) => mean(row.map(([x]) => x))),
     y: ys.map(mean),
-    low: several ? ys.map((each) => mean(each) - deviation(each)) : [],
-    high: several ? ys.map((each) => mean(each) + deviation(each)) : [],
+    low: ends.map(([low]) => low),
+    high: ends.map(([, high]) => high),
   };
 }
 
@@ -92,7 +104,7 @@ function kept(line, isKept) {
 function draw(svg, data, choice, isShown) {
   const place = data.metrics.indexOf(svg.dataset.metric);
   const groups = groupsOf(data, choice.group).map((group) => ({ ...group, runs: group.runs.filter((run) => isShown(run.name)) }));
-  let lines = groups.flatMap((group) => (group.runs.length ? [lineOf(group, place, choice.axis)] : [])).filter(Boolean);
+  let lines = groups.flatMap((group) => (group.runs.length ? [lineOf(group, place, choice)] : [])).filter(Boolean);
   if (choice.smooth) {
     lines = lines.map((line) => ({
       ...line, raw: line.y, y: smoothed(line.y, choice.smooth), low: smoothed(line.low, choice.smooth), high: smoothed(line.high, choice.smooth),
@@ -103,24 +115,40 @@ function draw(svg, data, choice, isShown) {
     lines = lines.map((line) => ({ ...line, low: line.low.map((low, i) => (low > 0 ? low : line.y[i])) }));
   }
   if (choice.logx) lines = lines.map((line) => kept(line, (i) => line.x[i] > 0));
-  lines = lines.filter((line) => line.x.length);
+  const x = { rounds: "round", bytes: `${data.unit} uploaded`, seconds: "seconds", hours: "virtual hours" }[choice.axis];
+  plot(svg, lines.filter((line) => line.x.length), { ...choice, x, y: svg.dataset.y, ceilings: data.ceilings[place], parted: data.parted });
+}
+
+// A client's own curve beside the median and the worst tenth of all clients.
+function drawOwn(svg, client) {
+  const data = JSON.parse(svg.dataset.own), own = data.clients[client], legend = svg.closest("figure").querySelector(".legend");
+  const lines = data.lines.map(([label, slot, x, y, low, high]) => ({ label, slot, x, y, low, high }));
+  legend.querySelector(".own")?.remove();
+  if (own) {
+    const item = element("li", undefined, "own");
+    item.append(element("i", "", colour(OWN)), `client ${client}`);
+    legend.append(item);
+    lines.push({ label: `client ${client}`, slot: OWN, x: own[0], y: own[1], low: [], high: [] });
+  }
+  plot(svg, lines, { axis: "rounds", x: "round", y: data.y, ceilings: [] });
+}
+
+function plot(svg, lines, { axis, logx, logy, x: title, y: yTitle, ceilings, parted }) {
   svg.replaceChildren();
   delete svg.dataset.hover;
   if (!lines.length) {
-    svg.append(shape("text", { x: LEFT, y: 100, class: "tick" }, choice.logy ? "nothing above zero to draw" : "no run is chosen"));
+    svg.append(shape("text", { x: LEFT, y: 100, class: "tick" }, logy ? "nothing above zero to draw" : "no run is chosen"));
     return;
   }
-  const title = { rounds: "round", bytes: `${data.unit} uploaded`, seconds: "seconds", hours: "virtual hours" }[choice.axis];
-  const ceilings = data.ceilings[place];
   const xs = lines.flatMap((line) => line.x), ys = lines.flatMap((line) => [...line.y, ...line.low, ...line.high, ...(line.raw || [])]).concat(ceilings);
-  const ends = lines.map((line) => line.x[line.x.length - 1]), byRound = choice.axis === "rounds";
-  const wide = choice.axis === "bytes" && Math.min(...xs) > 0 && Math.max(...ends) > WIDE * Math.min(...ends);
-  const x = choice.logx || wide ? logAxisOf(xs, byRound) : axisOf(xs, { count: 6, tight: true, whole: byRound, fromZero: !byRound });
-  const y = choice.logy ? logAxisOf(ys) : axisOf(ys, { whole: ys.every(Number.isInteger) });
+  const ends = lines.map((line) => line.x[line.x.length - 1]), byRound = axis === "rounds";
+  const wide = axis === "bytes" && Math.min(...xs) > 0 && Math.max(...ends) > WIDE * Math.min(...ends);
+  const x = logx || wide ? logAxisOf(xs, byRound) : axisOf(xs, { count: 6, tight: true, whole: byRound, fromZero: !byRound });
+  const y = logy ? logAxisOf(ys) : axisOf(ys, { whole: ys.every(Number.isInteger) });
   const px = (value) => (LEFT + x.place(value) * INNER_WIDTH).toFixed(1), py = (value) => (TOP + (1 - y.place(value)) * INNER_HEIGHT).toFixed(1);
-  svg.append(...frame(x, y, px, py, title));
-  if (data.parted && byRound && x.low <= data.parted && data.parted <= x.high) {
-    svg.append(shape("path", { class: "parted", d: `M${px(data.parted)} ${TOP}v${INNER_HEIGHT}` }));
+  svg.append(...frame(x, y, px, py, title, yTitle));
+  if (parted && byRound && x.low <= parted && parted <= x.high) {
+    svg.append(shape("path", { class: "parted", d: `M${px(parted)} ${TOP}v${INNER_HEIGHT}` }));
   }
   svg.append(...ceilings.map((each) => shape("path", { class: "ceiling", d: `M${LEFT} ${py(each)}h${INNER_WIDTH}` })));
   const path = (as, bs) => as.map((a, i) => `${px(a)} ${py(bs[i])}`).join("L");
@@ -137,13 +165,14 @@ function draw(svg, data, choice, isShown) {
   svg.dataset.hover = JSON.stringify({ ...hover, lines: lines.map((line) => [line.label, line.slot, line.x, line.y]) });
 }
 
-function frame(x, y, px, py, title) {
+function frame(x, y, px, py, title, yTitle) {
   const base = TOP + INNER_HEIGHT, rules = y.ticks.map((tick) => `M${LEFT} ${py(tick)}h${INNER_WIDTH}`).join("");
   return [
     shape("path", { class: "grid", d: rules }),
     ...y.ticks.map((tick) => shape("text", { x: LEFT - 7, y: Number(py(tick)) + 3.8, class: "tick end" }, written(tick))),
     ...x.ticks.map((tick) => shape("text", { x: px(tick), y: base + 15, class: "tick mid" }, written(tick))),
-    shape("text", { x: LEFT + INNER_WIDTH, y: base + 30, class: "tick end" }, title),
+    shape("text", { x: LEFT + INNER_WIDTH, y: base + 30, class: "axis end" }, title),
+    shape("text", { x: 0, y: 11, class: "axis" }, yTitle),
   ];
 }
 

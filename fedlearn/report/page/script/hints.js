@@ -32,7 +32,7 @@ const READERS = {
     const at = Math.round(low + ((x - left) / width) * (high - low));
     const place = data.places.findIndex((first) => first <= at && at < first + data.each);
     if (place < 0) return null;
-    const items = data.layers.map(([name, heights]) => [name, number(heights[place]), `f-${name}`]);
+    const items = data.layers.map(([name, said, heights]) => [said, number(heights[place]), `f-${name}`]);
     if (marks.length) items.push([mark, number(marks[place]), "mark"]);
     return { title: data.names[place] || `${data.x} ${data.places[place]}`, items };
   },
@@ -51,7 +51,7 @@ const READERS = {
       if (!(row in data.counts)) return null;
       const all = sum(data.counts[row]), count = data.counts[row][column];
       const share = all ? `${count} (${number((100 * count) / all)} %)` : String(count);
-      return { title: `${data.word} ${data.rows[row]}`, items: [[`taken for ${data.columns[column]}`, share, ""], ["all", all, ""]] };
+      return { title: `${data.word} ${data.rows[row]}`, items: [[`predicted ${data.columns[column]}`, share, ""], ["all", all, ""]] };
     }
     const items = [["all", sum(data.counts.map((counts) => counts[column])), ""]];
     if (data.rows.length > 1 && row in data.counts) items.unshift([`${data.word} ${data.rows[row]}`, data.counts[row][column], ""]);
@@ -105,4 +105,4 @@ function show(event) {
 document.addEventListener("pointermove", show);
 document.addEventListener("pointerdown", show);
 document.addEventListener("scroll", hide, { passive: true });
-addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+addEventListener("beforeprint", () => document.body.matches(".one") || document.querySelectorAll("details").forEach((each) => { each.open = true; }));
