@@ -128,7 +128,10 @@ class Control:
                 try:
                     return call()
                 except httpx.RequestError as error:
-                    raise Away(f"the SuperLink at {self.address} does not answer: {error}") from None
+                    raise Away(
+                        f"the SuperLink at {self.address} does not answer: {error}: begin fedlearn server there, or "
+                        "name another address by --superlink"
+                    ) from None
         except ClickException as error:
             raise ControlError(f"the SuperLink at {self.address} says: {error.message}") from None
 

@@ -124,14 +124,18 @@ class Job:
             raise
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again while the SuperLink does not answer."""
+        """Ask again while the SuperLink does not answer; a line says so at the first time."""
         end = time.monotonic() + self._patience.superlink
+        is_said = False
         while True:
             try:
                 return ask()
-            except Away:
+            except Away as error:
                 if time.monotonic() > end:
                     raise
+                if not is_said:
+                    self._say(f"{error}; asking again for {self._patience.superlink:.0f} s")
+                is_said = True
             time.sleep(LOOK)
 
 
