@@ -46,6 +46,11 @@ def submit(
     from fedlearn.runs.folder import RunFolder, new_folder
 
     check_address("--superlink", superlink)
+    if root_certificates and not root_certificates.is_file():
+        raise UsageError(
+            f"--root-certificates {root_certificates}: there is no such file; name the public/ca.crt that "
+            "fedlearn keys has made"
+        )
     named = resume or name
     check_path(runs / (named or ""), "--runs, --name, --resume")
     folder = ((runs / named) if named else new_folder(runs)).resolve()
@@ -58,11 +63,6 @@ def submit(
     proxies.keep_local()
     if through := proxies.remark(superlink):
         console.print(through, markup=False)
-    if root_certificates and not root_certificates.is_file():
-        raise UsageError(
-            f"--root-certificates {root_certificates}: there is no such file; name the public/ca.crt that "
-            "fedlearn keys has made"
-        )
     control = Control(superlink, root_certificates.read_bytes() if root_certificates else None)
     job = Job(control, settings, Patience(nodes=wait, retries=retries), lambda line: console.print(line, markup=False))
     with resumable(folder, is_new=not resume):
