@@ -59,6 +59,8 @@ COMMANDS = {
     "simulate --dataset mnist": ("--dataset mnist:", "hub:NAME"),
     "simulate --dataset digits --devices devices.toml": ("--devices devices.toml:", "or one of phones"),
     "simulate --set nope=1": ("nope = 1: there is no such setting;", "fedlearn settings lists them"),
+    "runs --where statee=failed": ("--where statee: there is no such setting;", "did you mean state?"),
+    "runs --sort acc": ("--sort acc: there is no such setting;", "name, state, rounds, score, upload, seconds"),
     "submit --superlink h:1 --root-certificates ca.crt": ("--root-certificates ca.crt:", "that fedlearn keys has made"),
     "simulate --dataset digits --compression topk:0.1": ("--compression topk:0.1: stage 'topk':", "mean top-k?"),
     "simulate --dataset digits --model math:flor": ("--model math:flor: math has no flor", "did you mean floor?"),
