@@ -15,7 +15,7 @@ author = "the fedlearn authors"
 copyright = author
 release = metadata.version("fedlearn")
 
-extensions = ["myst_parser", "sphinx_copybutton", "generated"]
+extensions = ["myst_parser", "sphinx_copybutton", "generated", "search_words"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -19,10 +19,11 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     sys.unraisablehook = interrupt_again
     caught = catch_signals()
     begin()
+    given = sys.argv[1:] if arguments is None else arguments
     try:
         from fedlearn.engine.processes import ONE_THREAD, importing
 
-        if (sys.argv[1:] if arguments is None else arguments)[:1] in (["simulate"], ["sweep"]):
+        if given[:1] in (["simulate"], ["sweep"]) and not {"--help", "--help-all"} & {*given}:
             from fedlearn.engine.embedded.forkserver import begin_early
             from fedlearn.engine.lazy_imports import put_off
 
@@ -37,7 +38,7 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
         from fedlearn.commands.last_words import as_json, asks_for_json
 
         print("interrupted", file=sys.stderr)
-        if asks_for_json(sys.argv[1:] if arguments is None else arguments):
+        if asks_for_json(given):
             print(as_json(interrupted_code(), "interrupted", None))
         sys.exit(interrupted_code())
     finally:

@@ -145,4 +145,5 @@ def _unknown(keyword: str) -> str:
         word = next((word for word, setting in KEYWORDS.items() if setting == meant), f"{meant} in settings=")
         return f"there is no such setting; did you mean {word}?"
     close = get_close_matches(keyword, [*KEYWORDS, *setting_names()], n=1, cutoff=0.5)
-    return f"there is no such setting{f'; did you mean {close[0]}?' if close else ''}"
+    near = f"did you mean {close[0]}?" if close else "help(fedlearn.run) lists the keywords"
+    return f"there is no such setting; {near}"

@@ -81,7 +81,9 @@ def _write(folder: Path, package: str, files: Mapping[str, str]) -> None:
         if files is FILES:
             (folder / package / "__init__.py").touch()
     except OSError as error:
-        raise RunFailed(f"{said(error.filename or folder)}: {error.strerror}") from None
+        raise RunFailed(
+            f"{said(error.filename or folder)}: {error.strerror}: name a folder that can be written to"
+        ) from None
     for made in sorted(path.relative_to(folder.parent) for path in folder.rglob("*") if path.is_file()):
         print(printable(str(made)))
 

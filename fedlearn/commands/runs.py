@@ -13,6 +13,7 @@ from fedlearn.commands.completing import assignments_like
 from fedlearn.config import flat_from_assignments
 from fedlearn.config.names import hint_at, setting_names
 from fedlearn.core.errors import UsageError, said
+from fedlearn.plugins.registry import did_you_mean
 
 if TYPE_CHECKING:
     from fedlearn.report.stored import StoredRun
@@ -66,14 +67,15 @@ def _condition(text: str) -> Callable[[StoredRun], bool]:
         raise UsageError(f"--where {said(text)}: write it as key=value, for example --where data.partition=dirichlet")
     if name == STATE:
         return lambda run: run.status == value
-    _check_setting(name, "--where")
+    _check_setting(name, "--where", [STATE])
     ((_, wanted),) = flat_from_assignments([text]).items()
     return lambda run: run.settings.get(name) == wanted or str(run.settings.get(name)) == value
 
 
-def _check_setting(name: str, flag: str) -> None:
+def _check_setting(name: str, flag: str, others: Sequence[str]) -> None:
     if name not in setting_names():
-        raise UsageError(f"{flag} {said(name)}: there is no such setting{hint_at(name)}")
+        near = did_you_mean(name, others) or hint_at(name)
+        raise UsageError(f"{flag} {said(name)}: there is no such setting{near}; it also takes {', '.join(others)}")
 
 
 def _order(name: str) -> Callable[[StoredRun], Any]:
@@ -91,7 +93,7 @@ def _order(name: str) -> Callable[[StoredRun], Any]:
             "seconds": seconds_of,
         }
         return values[name]
-    _check_setting(name, "--sort")
+    _check_setting(name, "--sort", ORDERS)
 
     def by_setting(run: StoredRun) -> tuple[bool, float, str]:
         value = run.settings.get(name)

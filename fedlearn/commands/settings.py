@@ -112,7 +112,7 @@ def _named(key: str) -> list[str]:
     """Return the settings that a key names, or raise UsageError with the one that was meant."""
     if (found := _found(key)) is not None:
         return found
-    raise UsageError(f"{said(key)}: there is no such setting{hint_at(key) or '; fedlearn settings lists them'}")
+    raise UsageError(f"{said(key)}: there is no such setting{hint_at(key)}")
 
 
 def _searched(word: str) -> list[str]:

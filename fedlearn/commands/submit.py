@@ -43,14 +43,17 @@ def submit(
     docker-compose.yml starts the clients and this. Exit code 1, with the reason in the last line, if the run failed.
     """
     from fedlearn.engine.deployment import proxies
-    from fedlearn.engine.deployment.job import APP, Job, Patience
+    from fedlearn.engine.deployment.job import Job, Patience
     from fedlearn.flower.control import Control
     from fedlearn.report.terminal import watched
     from fedlearn.runs.folder import RunFolder, new_folder
 
-    if not (APP / "pyproject.toml").is_file():
-        raise UsageError("fedlearn submit sends the app of a clone: install fedlearn by pip install -e FOLDER")
     check_address("--superlink", superlink)
+    if root_certificates and not root_certificates.is_file():
+        raise UsageError(
+            f"--root-certificates {root_certificates}: there is no such file; name the public/ca.crt that "
+            "fedlearn keys has made"
+        )
     named = resume or name
     check_path(runs / (named or ""), "--runs, --name, --resume")
     folder = ((runs / named) if named else new_folder(runs)).resolve()

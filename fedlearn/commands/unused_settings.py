@@ -134,6 +134,7 @@ IS_THERE: dict[ReadBy, Callable[[RunConfig], bool]] = {
     ReadBy.PRIVATE: _is_private,
     ReadBy.NOISE: lambda config: config.protects_nodes or bool(model_spec(config.model.name).sums),
     ReadBy.ATTACKS: lambda config: bool(config.attack.name),
+    ReadBy.STOPS: lambda config: bool(config.stop.target or config.stop.patience),
     ReadBy.DROPS: _drops,
     ReadBy.DROPS_BY_SETTING: _drops_by_setting,
 }

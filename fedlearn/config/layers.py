@@ -75,7 +75,7 @@ def layer_of_environment(environment: Mapping[str, str]) -> Layer:
         if variable.upper().startswith(PREFIX):
             name = variable[len(PREFIX) :].lower().replace("__", ".")
             if name not in setting_names() and not SINGLE_OPTION.fullmatch(name):
-                raise UsageError(f"{said(variable)}: there is no setting {said(name)}{hint_at(name)}: unset it")
+                raise UsageError(f"{said(variable)}: there is no setting {said(name)}{hint_at(name)}; else unset it")
             flat[name] = toml_value(environment[variable])
     return Layer(ENVIRONMENT, flat)
 

@@ -66,6 +66,7 @@ class ReadBy(StrEnum):
     PRIVATE = "a private model"
     NOISE = "a model of sums, as dp-naive-bayes, or privacy.protects = 'nodes'"
     ATTACKS = "an attack, as --attack sign-flip"
+    STOPS = "an early stop, by stop.target or stop.patience"
     DROPS = "a codec that drops entries, as 'drop'"
     DROPS_BY_SETTING = "a codec that drops entries and names no share itself, as 'drop'"
 

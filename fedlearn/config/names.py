@@ -119,13 +119,13 @@ def described(setting: str) -> tuple[str, object]:
 
 
 def hint_at(name: str) -> str:
-    """Return what an error adds to "there is no such setting"; an empty text if no setting has a name like it.
+    """Return what an error adds to "there is no such setting": the name that is like it, else where all stand.
 
     >>> hint_at("learning_rate"), hint_at("training.learning_rate"), hint_at("zzz")
-    ('; did you mean training.lr?', '; did you mean training.lr?', '')
+    ('; did you mean training.lr?', '; did you mean training.lr?', '; fedlearn settings lists them')
     """
     near = meant_by(name)
-    return f"; did you mean {near}?" if near else ""
+    return f"; did you mean {near}?" if near else "; fedlearn settings lists them"
 
 
 def meant_by(name: str) -> str:

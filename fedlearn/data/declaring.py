@@ -43,7 +43,7 @@ def draft_of(data: Path, *, target: str = "", dialect: Dialect | None = None) ->
         If the file is of another kind, or a table's target is not given; then its columns are listed.
     """
     if not data.exists():
-        raise DataNotFound(f"{data}: there is no such file or folder")
+        raise DataNotFound(f"{data}: there is no such file or folder: give the path of your data")
     if data.is_dir():
         return _of_pictures(data)
     if ending_of(data) == ".npz":

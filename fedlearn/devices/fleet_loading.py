@@ -72,7 +72,7 @@ def with_fingerprint(settings: DeviceSettings) -> DeviceSettings:
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise SettingError("devices.name", settings.name, f"it cannot be read: {error.strerror}") from None
+        raise _unreadable(settings.name, error) from None
     if settings.sha256 not in ("", found):
         raise SettingError(
             "devices.sha256", settings.sha256,
@@ -85,6 +85,11 @@ def _from_file(name: str, *, clients: int, seed: int) -> Fleet:
     try:
         return fleet_from(Path(name), clients=clients, seed=seed)
     except OSError as error:
-        raise SettingError("devices.name", name, f"it cannot be read: {error.strerror}") from None
+        raise _unreadable(name, error) from None
     except (ValueError, OverflowError) as error:
         raise SettingError("devices.name", name, said(error)) from None
+
+
+def _unreadable(name: str, error: OSError) -> SettingError:
+    names = ", ".join(tables.DEVICES)
+    return SettingError("devices.name", name, f"{error.strerror}: name a TOML file of devices, or one of {names}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +78,14 @@ class Control:
         answer = self._call(lambda: self._client.ListNodes(ListNodesRequest()))
         return sum(node.status == "online" for node in answer.nodes_info)
 
-    def submit(self, app: Path, run_config: dict[str, FlatValue]) -> int:
-        """Start a run of the Flower App in a folder; return its id."""
-        from flwr.cli.build import build_fab_from_disk
+    def submit(self, app: Mapping[str, Path], run_config: dict[str, FlatValue]) -> int:
+        """Start a run of a Flower App, whose files are given by their names in a bundle; return its id."""
+        from flwr.cli.build import build_fab_from_files
         from flwr.common.serde import fab_to_proto, user_config_to_proto
         from flwr.proto.control_pb2 import StartRunRequest
         from flwr.supercore.fab import Fab
 
-        bundle = deflated(build_fab_from_disk(app))
+        bundle = deflated(build_fab_from_files(app)[0])
         fab = Fab(hashlib.sha256(bundle).hexdigest(), bundle, {})
         request = StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(run_config))
         return int(self._call(lambda: self._client.StartRun(request)).run_id)
@@ -128,7 +128,10 @@ class Control:
                 try:
                     return call()
                 except httpx.RequestError as error:
-                    raise Away(f"the SuperLink at {self.address} does not answer: {error}") from None
+                    raise Away(
+                        f"the SuperLink at {self.address} does not answer: {error}: begin fedlearn server there, or "
+                        "name another address by --superlink"
+                    ) from None
         except ClickException as error:
             raise ControlError(f"the SuperLink at {self.address} says: {error.message}") from None
 

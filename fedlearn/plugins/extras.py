@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
-from importlib.metadata import PackageNotFoundError, version
 from types import FrameType, ModuleType
 
 from fedlearn.core.errors import UsageError
@@ -75,6 +74,8 @@ def version_of(library: str) -> str:
     MissingExtra
         If it is not installed.
     """
+    from importlib.metadata import PackageNotFoundError, version  # slow: whoever imports fedlearn need not wait for it
+
     try:
         return version(library.replace("_", "-"))
     except PackageNotFoundError:

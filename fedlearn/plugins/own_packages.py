@@ -19,6 +19,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("server", "client", "strategies")
+OURS = ("fedlearn", *NAMES)
 BELOW = "fedlearn."
 
 
@@ -94,6 +95,12 @@ def exists(own: str) -> bool:
     parent, _, _ = own.rpartition(".")
     places = import_module(parent).__path__ if parent else [str(ROOT)]
     return PathFinder.find_spec(own, places) is not None
+
+
+def own_files() -> dict[str, Path]:
+    """Return each Python file of ours by its path from the folder in which our packages lie."""
+    files = (path for package in OURS for path in (ROOT / package).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): path for path in files}
 
 
 def _is_ours(module: ModuleType) -> bool:

@@ -67,6 +67,9 @@ def load_plugin(setting: str, reference: str) -> Any:
         return load_reference(reference)
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingError(setting, reference, f"{_why_not(error, reference)}{_own_file(reference)}") from error
+    except SyntaxError as error:
+        place, line = f"{Path(error.filename or '').name}, line {error.lineno}", said((error.text or "").strip())
+        raise SettingError(setting, reference, f"{place}, `{line}`: {said(error.msg)}: mend this line") from error
     except (Exception, SystemExit) as error:  # of the module's own code
         raise SettingError(setting, reference, f"it cannot be loaded: {said(shortened(error))}") from error
 

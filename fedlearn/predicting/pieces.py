@@ -58,7 +58,7 @@ def pieces_of(path: Path, preparation: Preparation, *, keep: Collection[str] = (
         If there is no such file, it is of another kind, or lacks a column.
     """
     if not path.exists():
-        raise DataNotFound(f"{path}: there is no such file or folder")
+        raise DataNotFound(f"{path}: there is no such file or folder: give the path of new rows")
     with one_line_of(path):
         if ending_of(path) in ENDINGS:
             yield from _of_table(path, preparation, keep, rows)

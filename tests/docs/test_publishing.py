@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 import jsonschema
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
 from tests.docs.pages import ROOT
+from tests.docs.test_links import anchors_of
 
 GITHUB = ROOT / ".github"
 JOB = {"type": "object", "required": ["runs-on", "steps"]}
@@ -53,12 +55,17 @@ def test_the_long_description_has_absolute_links_and_pictures():
     hatchling = pytest.importorskip("hatchling.metadata.core")
     plugins = pytest.importorskip("hatchling.plugin.manager").PluginManager()
     metadata = hatchling.ProjectMetadata(str(ROOT), plugins)
-    links = re.findall(r"\]\(([^)\s]+)\)", metadata.core.readme)
-    assert len(links) > 20
-    assert {link for link in links if urlsplit(link).scheme != "https"} == set()
+    html = MarkdownIt().enable("table").render(metadata.core.readme)
+    links = re.findall(r'(?:href|src)="([^"]+)"', html)
+    assert html.count("<img") > 1 and {link for link in links if urlsplit(link).scheme != "https"} == set()
     source = metadata.core.urls["Source"]
     ours = [
         re.sub(rf"{re.escape(source)}/(blob|raw)/main/", "", link) for link in links if link.startswith(f"{source}/")
     ]
     assert len(ours) > 20
-    assert {link for link in ours if not (ROOT / link.partition("#")[0]).exists()} == set()
+    assert {link for link in ours if not leads_somewhere(*link.partition("#")[::2])} == set()
+
+
+def leads_somewhere(path, heading):
+    """Return whether a file of the repository exists, and has a heading."""
+    return (ROOT / path).exists() and (not heading or heading in anchors_of(ROOT / path))

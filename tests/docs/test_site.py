@@ -8,7 +8,7 @@ import sys
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
@@ -16,26 +16,45 @@ from tests.docs.pages import ROOT
 from tests.end_to_end.chromium import WIDTHS, Visit, headless
 
 LONG = pytest.mark.long
+LOOKED_FOR = {
+    "install gpu": "howto/install", "offline": "howto/offline", "own data": "howto/own_data",
+    "own model": "howto/own_model", "custom loss": "howto/own_training", "own algorithm": "howto/own_algorithm",
+    "differential privacy": "howto/private_nodes", "dp-sgd": "howto/private_records",
+    "secure aggregation": "howto/secure_sums", "compression": "howto/send_less", "non-iid": "howto/partitions",
+    "poisoning attack": "howto/attacks", "personalization": "howto/what_is_sent", "sweep": "howto/sweep",
+    "early stopping": "howto/early_stop", "resume": "howto/resume", "dashboard": "howto/follow_a_run",
+    "export onnx": "howto/predict", "reproducibility": "howto/reproduce", "docker": "howto/deployment",
+    "troubleshooting": "howto/troubleshooting", "faq": "howto/faq", "versions": "reference/changes",
+    "settings": "reference/generated/settings", "command line": "reference/generated/commands",
+}  # fmt: skip
+HREFS = "links => links.map(link => link.href)"
 SHOWN = ("index.html", "gallery/scaffold.html", "explanations/compared.html", "reference/generated/settings.html")
 
 
 class Html(HTMLParser):
-    """A page's anchors, its links, and what it loads."""
+    """A page's anchors, its links, those of its body, and what it loads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.anchors: set[str] = set()
         self.links: list[str] = []
+        self.body: list[str] = []
+        self.within = 0  # elements named article that are open
         self.loaded: list[str] = []
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
         self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        self.within += tag == "article"
         if tag == "a" and given.get("href"):
             self.links.append(given["href"])
+            self.body += [given["href"]] * bool(self.within)
         elif tag in ("script", "img", "link", "iframe", "source"):
             self.loaded += [given[name] for name in ("src", "href") if given.get(name)]
+
+    def handle_endtag(self, tag):
+        self.within -= tag == "article"
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +121,32 @@ def test_search_finds_a_page_without_network(site, browser):
     visit = Visit(browser, f"{(site / 'search.html').as_uri()}?q=scaffold")
     visit.waits_for("#search-results", "SCAFFOLD: control variates")
     assert all(url.startswith("file://") for url in visit.asked)
+
+
+@pytest.fixture(scope="module")
+def clicks(site, pages):
+    """Return how many links of page bodies lead from the first page to each page."""
+    first = site / "index.html"
+    found, todo = {first: 0}, [first]
+    for path in todo:
+        for link in pages[path].body:
+            target = (path.parent / unquote(urlsplit(link).path)).resolve()
+            if target in pages and target not in found:
+                found[target] = found[path] + 1
+                todo.append(target)
+    return {str(path.relative_to(site)): count for path, count in found.items()}
+
+
+@LONG
+@pytest.mark.parametrize("words", LOOKED_FOR)
+def test_a_thing_looked_for_is_two_clicks_away_and_among_the_first_three_found(site, browser, clicks, words):
+    page = f"{LOOKED_FOR[words]}.html"
+    visit = Visit(browser, f"{(site / 'search.html').as_uri()}?q={quote(words)}")
+    visit.waits_for("#search-results h2", "Search Results")
+    shown = [urlsplit(url).path for url in visit.page.eval_on_selector_all("ul.search > li > a", HREFS)]
+    rank = next((place for place, path in enumerate(shown, 1) if path.endswith(f"/{page}")), None)
+    print(f"{words}: {clicks.get(page)} clicks, rank {rank}")
+    assert clicks.get(page, 9) <= 2 and rank is not None and rank <= 3, shown[:5]
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

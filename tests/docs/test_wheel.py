@@ -10,9 +10,12 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
+from email import message_from_bytes
 
 import pytest
 
+from fedlearn.engine.deployment.job import app_files
 from tests.docs.pages import ROOT, environment, run
 
 pytestmark = pytest.mark.long
@@ -22,12 +25,18 @@ PAGES = ("howto/own_metric.md", "howto/reproduce.md", "gallery/scaffold.md")  # 
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory):
-    """Return the interpreter of an environment in which the wheel is installed."""
-    folder = tmp_path_factory.mktemp("installed")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
     build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT]
     subprocess.run([*PIP, *build], check=True)
     (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory, wheel):
+    """Return the interpreter of an environment in which the wheel is installed."""
+    folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv")
     python = str(folder / "venv" / "bin" / "python")
     subprocess.run([*PIP, "--python", python, "install", "--no-deps", wheel], check=True)
@@ -43,6 +52,23 @@ def test_what_is_imported_is_the_wheel(python, tmp_path):
     found = subprocess.run([python, "-c", ask], **where).stdout.split()
     assert all(path.startswith(python.removesuffix("/bin/python")) for path in found)
     assert "0." in subprocess.run(["fedlearn", "--version"], **where).stdout
+
+
+def test_an_index_reads_the_metadata_of_the_wheel(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        (name,) = (each for each in file.namelist() if each.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(file.read(name))
+    source = "https://github.com/fedlearn/fedlearn"
+    assert metadata["Metadata-Version"] == "2.4"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert f"]({source}/raw/main/docs/_static/why.svg)" in metadata.get_payload()
+
+
+def test_a_run_can_be_submitted_from_the_wheel(python, tmp_path):
+    """The bundle that `fedlearn submit` sends has the same files as one of the repository."""
+    ask = f"from {app_files.__module__} import app_files; print(*(n for n, p in app_files().items() if p.is_file()))"
+    where = {"cwd": tmp_path, "env": environment(python, ""), "capture_output": True, "text": True, "check": True}
+    assert set(subprocess.run([python, "-c", ask], **where).stdout.split()) == set(app_files())
 
 
 @pytest.mark.parametrize("page", PAGES)

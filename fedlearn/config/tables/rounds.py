@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from fedlearn.config.fields import Duration, MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
-from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
+from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel, ReadBy
 from fedlearn.core.metric import BESIDE
 
 
@@ -173,7 +173,7 @@ class EvaluationSettings(Settings):
 class StopSettings(Settings):
     """Settings of stopping early: a run ends before ``rounds.total`` by one metric of its rounds, or by the clock."""
 
-    metric: Annotated[str, FreeToChange()] = Field(
+    metric: Annotated[str, FreeToChange(), ReadBy.STOPS] = Field(
         default="",
         description=(
             "Metric for stopping early, a column of metrics.csv; empty: the headline metric, which also finds the "
@@ -195,7 +195,7 @@ class StopSettings(Settings):
         default=0,
         description=("Stop if stop.metric has not improved for this many rounds; 0: off."),
     )
-    least_improvement: Annotated[NonNegative, FreeToChange()] = Field(
+    least_improvement: Annotated[NonNegative, FreeToChange(), ReadBy.STOPS] = Field(
         default=0.0, description="Minimum improvement of stop.metric."
     )
     after: Annotated[int, Field(ge=0), FreeToChange()] = Field(

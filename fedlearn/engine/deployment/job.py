@@ -17,9 +17,11 @@ from fedlearn.core.errors import RunFailed
 from fedlearn.core.stopping import Stopped
 from fedlearn.flower.control import Away, Control
 from fedlearn.flower.network import name_of_key
+from fedlearn.plugins.own_packages import ROOT, own_files
 from fedlearn.runs.folder import RunFolder
 
-APP = Path(__file__).resolve().parents[3]  # where pyproject.toml lies: this checkout is a Flower App
+ABOUT = ("pyproject.toml", "LICENSE")  # what a bundle has besides Python files
+IN_A_WHEEL = Path(__file__).parent / "app"  # the folder where a wheel has them
 LOOK = 1.0  # seconds between questions for a state that is not streamed
 TAIL = 30  # lines of the server app's output that are shown when it fails
 
@@ -44,6 +46,12 @@ class Patience:
     nodes: float = 120.0
     superlink: float = 300.0
     retries: int = 3
+
+
+def app_files() -> dict[str, Path]:
+    """Return the files of our Flower App, of a clone or of a wheel, by their names in a bundle."""
+    place = ROOT if (ROOT / ABOUT[0]).is_file() else IN_A_WHEEL
+    return {**own_files(), **{name: place / name for name in ABOUT}}
 
 
 class Job:
@@ -87,7 +95,7 @@ class Job:
         """
         for attempt in range(self._patience.retries + 1):
             begin = self._folder.events.stat().st_size if self._folder.events.exists() else 0
-            run_id = self._patiently(lambda: self._control.submit(APP, to_flower(self._config)))
+            run_id = self._patiently(lambda: self._control.submit(app_files(), to_flower(self._config)))
             self._say(f"run {run_id} is submitted")
             output, status, details = self._follow(run_id)
             if status == "finished:completed":
@@ -124,14 +132,18 @@ class Job:
             raise
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again while the SuperLink does not answer."""
+        """Ask again while the SuperLink does not answer; a line says so at the first time."""
         end = time.monotonic() + self._patience.superlink
+        is_said = False
         while True:
             try:
                 return ask()
-            except Away:
+            except Away as error:
                 if time.monotonic() > end:
                     raise
+                if not is_said:
+                    self._say(f"{error}; asking again for {self._patience.superlink:.0f} s")
+                is_said = True
             time.sleep(LOOK)
 
 

@@ -13,17 +13,15 @@ from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module
 from importlib.machinery import all_suffixes
-from pathlib import Path
 from typing import Any
 
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.processes import ONE_THREAD, PRELOAD_TORCH
 from fedlearn.flower.runtime import Input, import_for_server_tasks
+from fedlearn.plugins.own_packages import OURS, own_files
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import CLIENT_APP, CLIENT_PREPARE
 
-OURS = ("fedlearn", "server", "client", "strategies")
-ROOT = Path(__file__).resolve().parents[3]
 ABOUT = "pyproject.toml"
 WHEN_USED = ("numpy.random", "torch.nested._internal.nested_tensor")  # numpy and torch import these only then
 
@@ -98,8 +96,7 @@ class Learned:
 
 def _hashes_of_our_files() -> dict[str, bytes]:
     """Return the SHA-256 of every Python file of our packages, by its name in a bundle."""
-    files = (path for package in OURS for path in (ROOT / package).rglob("*.py"))
-    return {path.relative_to(ROOT).as_posix(): sha256(path.read_bytes()).digest() for path in files}
+    return {name: sha256(path.read_bytes()).digest() for name, path in own_files().items()}
 
 
 def forget_ours() -> None:
