@@ -1,4 +1,4 @@
-"""Make the pages of settings, commands and rules from the code, each time that the site is made."""
+"""Make the pages of settings, commands and rules, and notebooks of tutorials, each time that the site is made."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING
+
+from notebooks import is_notebook, notebook, pages
 
 from fedlearn.commands.settings import allowed_of, flags
 from fedlearn.config import RunConfig, to_flower
@@ -30,7 +32,10 @@ def setup(app: Sphinx) -> dict[str, bool]:
     (FOLDER / "settings.md").write_text("\n".join(settings_page()), encoding="utf-8")
     (FOLDER / "what_goes_with_what.md").write_text("\n".join(rules_page()), encoding="utf-8")
     (FOLDER / "commands.md").write_text("\n".join(commands_page()), encoding="utf-8")
+    for page in pages():
+        (FOLDER / f"{page.stem}.ipynb").write_text(json.dumps(notebook(page), indent=1), encoding="utf-8")
     app.connect("source-read", _in_the_order_of_its_links)
+    app.connect("source-read", _with_its_notebook)
     return {"parallel_read_safe": True}
 
 
@@ -39,6 +44,13 @@ def _in_the_order_of_its_links(app: Sphinx, name: str, source: list[str]) -> Non
     if name == "index":
         groups = (HOWTO.read_text(encoding="utf-8")).split("\n## ")[1:]
         source[0] = source[0].replace("<!-- how-tos -->", "\n".join(map(_contents, groups)))
+
+
+def _with_its_notebook(app: Sphinx, name: str, source: list[str]) -> None:
+    """Link a tutorial to its notebook, below its title."""
+    if is_notebook(source[0]):
+        link = f"\n[Download this page as a notebook](../reference/generated/{Path(name).name}.ipynb)\n"
+        source[0] = re.sub(r"^# .*\n", rf"\g<0>{link}", source[0], count=1, flags=re.MULTILINE)
 
 
 def _contents(group: str) -> str:

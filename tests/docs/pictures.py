@@ -6,6 +6,7 @@
 | picture | shows |
 |---|---|
 | `why.svg` | the numbers that experiments have written into the pages |
+| `null_is_not_zero.svg` | the mean of updates from which entries were dropped, with null left out, and as zero |
 | `report_page.png` | the report page of the run of README.md's call |
 | `notebook.png` | the same run in a notebook |
 | `classes.png` | the section of classes on its page |
@@ -26,6 +27,7 @@ from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.text import Text
@@ -38,6 +40,7 @@ from tests.docs.pages import ROOT, run
 from tests.end_to_end.chromium import Visit, headless
 
 STATIC = ROOT / "docs" / "_static"
+NULLS = ROOT / "docs" / "tutorials" / "figures" / "null_is_not_zero.svg"
 TABLES = ROOT / "docs" / "reference" / "compression_tables.md"
 TALL = 940  # pixels of a page: its results and its curves
 WIDE = 1280  # pixels of a desk
@@ -93,6 +96,27 @@ def draw(path: Path) -> None:
     right.set(xlabel="time of a round of 100 clients / a loop by hand")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def draw_nulls(path: Path) -> None:
+    """Draw what three clients send of eight parameters, and their mean with null left out and with null as zero."""
+    before = np.array([4.0, 6.0, 3.0, 8.0, 5.0, 7.0, 2.0, 9.0])
+    trained = before + np.random.default_rng(1).normal(0, 0.7, (3, 8)).round(1)
+    sent = np.array([[1, 1, 0, 0, 1, 0, 1, 0], [0, 1, 1, 0, 1, 0, 0, 1], [1, 0, 0, 1, 1, 0, 1, 0]], dtype=bool)
+    updates = np.ma.masked_array(trained, ~sent)
+    rows = np.ma.vstack([before, updates, updates.mean(0).filled(before), updates.filled(0).mean(0)])
+    titles = ["the model before", *(f"client {each} sends" for each in (1, 2, 3)), "mean of those sent", "null as zero"]
+    figure = Figure(figsize=(7, 3), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(rows, cmap="Blues", vmin=0, vmax=16, aspect="auto")
+    for (row, column), value in np.ndenumerate(rows):
+        axes.text(column, row, "null" if value is np.ma.masked else f"{value:.1f}", ha="center", va="center")
+    axes.set_yticks(range(6), titles)
+    axes.set_xticks([])
+    axes.hlines([0.5, 3.5], -0.5, 7.5, color="black", linewidth=1)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -167,6 +191,7 @@ def main(names: list[str]) -> None:
         folder = Path(place)
         pictures: dict[str, Callable[[Path], object]] = {
             "why.svg": draw,
+            "null_is_not_zero.svg": lambda _: draw_nulls(NULLS),
             "live_page.png": lambda picture: live_page(folder / "live", picture),
             "sweep_page.png": lambda picture: sweep_page(folder / "sweep", picture),
         }
