@@ -35,7 +35,8 @@ def server(
         str, typer.Option(metavar="HOST:PORT", help="Address for clients: the only open port.")
     ] = "0.0.0.0:8443",
     superlink: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address for submitting runs. Anyone who reaches it can start runs: keep "
+        str, typer.Option(metavar="HOST:PORT", help="Address for submitting runs. Anyone who reaches it can start runs: "
+            "keep "
                           "it on this machine.")
     ] = "127.0.0.1:8000",
     runtime: Annotated[
