@@ -97,6 +97,6 @@ def _run_table(folder: Path) -> None:
 
 def _check(name: str, package: str) -> None:
     if not package.isidentifier() or not package.isascii() or keyword.iskeyword(package):
-        raise UsageError(f"{said(name)}: it must also name a Python package: letters, digits and _, as in my_study")
+        raise UsageError(f"{said(name)}: it must also name a Python package: letters, digits and _, such as my_study")
     if find_spec(package) is not None and not Path(package).is_dir():
         raise UsageError(f"{said(name)}: Python has a module {package} already; take another name")

@@ -60,7 +60,7 @@ def compare(
 def dashboard(
     runs: Runs,
     port: Annotated[
-        str, typer.Option(metavar="[HOST:]PORT", help="Where to listen; on this machine only unless a host is named.")
+        str, typer.Option(metavar="[HOST:]PORT", help="Address; only on this machine unless a host is given.")
     ] = DEFAULT_PORT,
 ) -> None:
     """Serve the live page of running and ended runs, until Ctrl-C."""

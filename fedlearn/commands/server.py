@@ -26,7 +26,7 @@ def server(
         Part, typer.Argument(help="Run only one part, as docker-compose.yml does in each container.")
     ] = Part.ALL,
     keys: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Certificates and secrets, as fedlearn keys makes them.")
+        Path, typer.Option(metavar="FOLDER", help="Certificates and secrets of fedlearn keys.")
     ] = Path("keys"),
     state: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder for the database of messages; it survives a restart.")
@@ -35,13 +35,14 @@ def server(
         str, typer.Option(metavar="HOST:PORT", help="Address for clients: the only open port.")
     ] = "0.0.0.0:8443",
     superlink: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where runs are submitted. Who reaches it can start runs: keep "
+        str, typer.Option(metavar="HOST:PORT", help="Address for submitting runs. Anyone who reaches it can start runs: "
+            "keep "
                           "it on this machine.")
     ] = "127.0.0.1:8000",
     runtime: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Only for the proxy: address for an app in another container.")
     ] = "",
-    health: Annotated[str, typer.Option(metavar="HOST:PORT", help="Of one part: serve health checks there.")] = "",
+    health: Annotated[str, typer.Option(metavar="HOST:PORT", help="Only for one part: address of health checks.")] = "",
 ) -> None:  # fmt: skip
     """Run a server, until stopped: clients connect to it (fedlearn client), users submit runs (fedlearn submit).
 
@@ -54,7 +55,7 @@ def server(
     for name, address in addresses.items():
         check_address(f"--{name}", address)
     if part is Part.ALL and (runtime or health):
-        raise UsageError("--runtime and --health are of one part: name it, as fedlearn server proxy")
+        raise UsageError("--runtime and --health are for one part: name it, such as fedlearn server proxy")
     options = ServerOptions(keys=keys, state=state, **addresses)
     if part is Part.ALL:
         run(options)

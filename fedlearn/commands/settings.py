@@ -102,7 +102,7 @@ def json_schema() -> dict[str, Any]:
         properties = schema["$defs"][kind]["properties"] if table else schema["properties"]
         properties[key]["description"] = described(name)[0]
     schema["properties"][INCLUDE] = {
-        "description": "Files of settings, relative to this one, over which this one wins.",
+        "description": "Settings files to include, relative to this one; this one wins.",
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
     }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -26,4 +26,4 @@ def stop(
     ask_to_stop(folder, "by fedlearn stop")
     while is_running(folder):
         time.sleep(LOOK)
-    print(printable(f"{folder} has stopped; fedlearn runs {folder} says how far it came"))
+    print(printable(f"{folder} has stopped; fedlearn runs {folder} shows its rounds"))

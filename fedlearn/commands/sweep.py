@@ -160,4 +160,4 @@ def _numbers(text: str | None) -> list[int]:
     try:
         return [int(each) for each in text.split(",")] if text is not None else []
     except ValueError:
-        raise UsageError(f"--seeds {said(text)}: write whole numbers with commas between them, as 1,2,3") from None
+        raise UsageError(f"--seeds {said(text)}: write integers with commas, such as 1,2,3") from None

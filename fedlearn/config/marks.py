@@ -16,7 +16,7 @@ class Panel(StrEnum):
 
     ROUNDS = "Rounds"
     LEARNING = "Data, model, training"
-    REPORTS = "Reports"
+    REPORTS = "Updates"
     RUNNING = "Running"
 
 
