@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fedlearn.config.fields import NonNegative, Positive
     from fedlearn.config.tables.data import DataSettings
     from fedlearn.core.cohort import At, Fate, Member, NodeReport
-    from fedlearn.core.errors import Refused, SettingError, UsageError
+    from fedlearn.core.errors import Refused, RunFailed, SettingError, UsageError
     from fedlearn.core.metric import ACCURACY, LOSS, TRAIN_LOSS, Combine, Metric
     from fedlearn.core.metrics import Metrics
     from fedlearn.core.seeding import rng_for
@@ -68,7 +68,7 @@ _NAMES = {
     "fedlearn.config": "RunConfig flat_from_file",
     "fedlearn.config.fields": "NonNegative Positive",
     "fedlearn.core.cohort": "At Fate Member NodeReport",
-    "fedlearn.core.errors": "Refused SettingError UsageError",
+    "fedlearn.core.errors": "Refused RunFailed SettingError UsageError",
     "fedlearn.core.seeding": "rng_for",
     "fedlearn.core.state": "Array ArraySpec Entries Sends State UpdateKind layout_of takes_steps",
     # data, models, losses and metrics
