@@ -35,9 +35,8 @@ def server(
         str, typer.Option(metavar="HOST:PORT", help="Address for clients: the only open port.")
     ] = "0.0.0.0:8443",
     superlink: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address for submitting runs. Anyone who reaches it can start runs: "
-            "keep "
-                          "it on this machine.")
+        str, typer.Option(metavar="HOST:PORT", help="Address for runs. Anyone who reaches it can start runs: keep it "
+                          "on this machine.")
     ] = "127.0.0.1:8000",
     runtime: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Only for the proxy: address for an app in another container.")
