@@ -161,7 +161,7 @@ class InFlight:
         for key, flight in list(self._pending.open.items()):
             if given_up.get(flight.member.partition_id) is flight:
                 del self._pending.open[key]
-                self._run.late.expect({key: flight.member}, flight.at)
+                self._run.late.reports.expect({key: flight.member}, flight.at)
         for partition in given_up:
             del self._flights[partition]
 
