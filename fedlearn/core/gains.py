@@ -45,13 +45,11 @@ class Gains:
         name, title, unit = self.metric.name, self.metric.title, self.metric.unit
         over, counted = "over training alone", Metric("count", low=0, is_result=True, is_count=True)
         return (
-            Metric(
-                f"{name}_gain", f"gain of {title}", "up", unit=unit, note=f"{over}, mean of clients", is_result=True
-            ),
+            Metric(f"{name}_gain", f"gain of {title}", "up", unit=unit, note=f"{over}, mean of nodes", is_result=True),
             Metric(f"{name}_gain_worst", f"gain of {title}, worst tenth", "up", unit=unit, note=over, is_result=True),
-            Metric(f"{name}_losing", "share of clients that lose", "down", note=f"by {title}", low=0, is_result=True),
-            replace(counted, name=f"{name}_compared", title="clients compared", note="with themselves alone"),
-            replace(counted, name=f"{name}_support", title="fewest test examples", note="of a client compared"),
+            Metric(f"{name}_losing", "share of nodes that lose", "down", note=f"by {title}", low=0, is_result=True),
+            replace(counted, name=f"{name}_compared", title="nodes compared", note="with themselves alone"),
+            replace(counted, name=f"{name}_support", title="fewest test examples", note="of a node compared"),
         )
 
     def gain(self, node: Compared) -> float:
@@ -69,7 +67,7 @@ class Gains:
         return dict(zip(names, (*numbers, min(node.examples for node in nodes)), strict=True))
 
 
-NOT_ASKED = "not measured: rerun with --beside alone (at most twice the training)"
+NOT_ASKED = "not measured: --beside alone says it, for at most twice the training"
 """The sentence of a result whose nodes have test examples, and no model alone to compare theirs with."""
 
 

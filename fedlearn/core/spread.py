@@ -42,14 +42,12 @@ class Spread:
         name, title, better, unit = self.metric.name, self.metric.title, self.metric.better, self.metric.unit
         return (
             Metric(
-                f"{name}{ON_NODES}", f"{title} on clients", better, unit=unit, note="mean by examples", is_result=True
+                f"{name}{ON_NODES}", f"{title} on nodes", better, unit=unit, note="mean by examples", is_result=True
             ),
-            Metric(
-                f"{name}_nodes_equal", f"{title} on clients, equal", better, unit=unit, note="mean, each client alike"
-            ),
-            Metric(f"{name}_nodes_worst", f"{title} of the worst tenth of clients", better, unit=unit, is_result=True),
-            Metric(f"{name}_nodes_deviation", f"deviation of {title} over clients", "down", unit=unit),
-            Metric(f"{name}_nodes_jain", f"Jain index of {title} over clients", "up"),
+            Metric(f"{name}_nodes_equal", f"{title} on nodes, equal", better, unit=unit, note="mean, each node alike"),
+            Metric(f"{name}_nodes_worst", f"{title} of the worst tenth of nodes", better, unit=unit, is_result=True),
+            Metric(f"{name}_nodes_deviation", f"deviation of {title} over nodes", "down", unit=unit),
+            Metric(f"{name}_nodes_jain", f"Jain index of {title} over nodes", "up"),
         )
 
     def of(self, measured: Sequence[tuple[int, float]]) -> dict[str, float | None]:

@@ -157,7 +157,7 @@ class _Status:
         if view.attempt > 1:
             text += f" (attempt {view.attempt})"
         if view.cohort:
-            text += f"  {done}/{view.cohort} clients"
+            text += f"  {done}/{view.cohort} nodes"
             text += "".join(f", {count} {fate}" for fate, count in view.nodes.items() if count and fate != "reported")
         left = view.seconds_left(self.now)
         eta = "" if left is None else f"ETA {clock(left)}"

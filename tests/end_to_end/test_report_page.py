@@ -117,7 +117,7 @@ def test_a_page_of_ten_runs_of_many_kinds_is_calm(browser, report, ten):
         assert visit.page.locator("#skew figure").count() >= 2 and "private" in visit.page.inner_text("#skew")
         assert visit.page.locator("#rounds details:visible").count() == 1  # folded
         order = visit.page.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
-        assert order[:3] == ["Runs", "Learning", "Accuracy vs communication"] and order.index("Rounds") > order.index(
+        assert order[:3] == ["Runs", "Learning", "What the bytes buy"] and order.index("Rounds") > order.index(
             "Devices"
         )
 

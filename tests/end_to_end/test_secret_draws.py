@@ -48,7 +48,7 @@ def test_nothing_that_is_shown_tells_who_took_part_where_the_draw_is_secret(tmp_
     assert not stored.column("cohort")[0] and stored.sent("bytes_up") is None and "events.jsonl" not in stored.files
     run.report()
     page = (run.folder / "report" / "index.html").read_text()
-    assert "The clients of each round are secret" in page and "uploaded</dt>" not in page
+    assert "Who took part in which round is secret" in page and "uploaded</dt>" not in page
     tables = [path.read_text() for path in (run.folder / "report").rglob("*.csv")]
     assert tables and not [table for table in tables if "bytes_up" in table.partition("\n")[0] and "cohort" in table]
 

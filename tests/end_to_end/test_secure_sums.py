@@ -217,7 +217,7 @@ def test_summary_and_page_say_what_the_server_has_seen(tmp_path):
     summary, _, _ = run(tmp_path / "run", gone)
     assert summary["secure"] == {"asked": 2, "skipped": 1, "fewest": 5, "own_keys": False}
     (line,) = (each for each in account([read_run("run", tmp_path / "run")]) if each.startswith("Secure sums"))
-    assert "the server saw only sums of at least 5 updates" in line
+    assert "the server saw sums of 5 reports and more, and no single one" in line
     assert "keys that the server relays. 1 of 2 rounds were skipped" in line
     assert "against an active one only where clients list one another as peers" in " ".join(summary["notices"])
     plain, _, _ = run(tmp_path / "plain", secure={"sums": "unmasked"})

@@ -1,4 +1,4 @@
-"""Statistics of all clients by secure sums."""
+"""Statistics of all nodes by secure sums."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_exact_statistics_are_those_of_all_rows(execute):
     assert stored.count == found.count and list(stored.columns) == list(found.columns)
     assert all(stored.columns[name].counts == each.counts.tolist() for name, each in found.columns.items())
     assert stored.lines()[1:] == str(found).splitlines()[1:]  # what the command prints is what the model says
-    assert "Statistics of all clients" in run.report().read_text()
+    assert "Statistics of all nodes" in run.report().read_text()
     for (name, (low, high, *_)), values in zip(data.spec.table.bounds.items(), data.train.inputs.T, strict=False):
         assert found.columns[name].mean == pytest.approx(np.clip(values, low, high).mean(), abs=(high - low) / 1000)
 

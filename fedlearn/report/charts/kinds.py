@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-WHOLE = ("round", "rank", "clients, the worst first")
+WHOLE = ("round", "rank", "nodes, the worst first")
 """Titles of axes that have whole numbers only."""
 
 

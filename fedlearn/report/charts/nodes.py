@@ -51,7 +51,7 @@ def gained(nodes: Mapping[int, Compared], metric: Metric) -> StackedBars | LineC
         return LineChart(key, title, "rank", metric.axis_title, lines)
     return StackedBars(
         key, title, metric.axis_title, places, {"value": heights}, marks, "the same steps alone",
-        x_title="clients, who loses most first", names=tuple(f"client {node}" for node, _ in kept),
+        x_title="nodes, who loses most first", names=tuple(f"node {node}" for node, _ in kept),
     )  # fmt: skip
 
 
@@ -103,12 +103,12 @@ def _ranked(rows: Sequence[Row], name: str, metric: Metric, what: str) -> Stacke
         order = order[np.linspace(0, len(order) - 1, MOST_BARS).astype(int)]
     values, nodes, before = (table[key][last][order] for key in ("value", "partition", "before"))
     places, heights = tuple(range(1, len(order) + 1)), tuple(values.tolist())
-    key, title = f"{name}_by_node", " ".join(["clients of the last round:", metric.title, what]).strip()
+    key, title = f"{name}_by_node", " ".join(["nodes of the last round:", metric.title, what]).strip()
     if values.min() < 0:  # bars cannot show negative values
         return LineChart(key, title, "rank", metric.axis_title, (Line(metric.title, 0, places, heights),))
     marks = tuple(before.tolist()) if np.isfinite(before).all() else ()
     layer = AFTER if what.startswith(AFTER) else "value"
     return StackedBars(
         key, title, metric.axis_title, places, {layer: heights}, marks, "before local training" if marks else "",
-        x_title="clients, the worst first", names=tuple(f"client {node:.0f}" for node in nodes),
+        x_title="nodes, the worst first", names=tuple(f"node {node:.0f}" for node in nodes),
     )  # fmt: skip

@@ -23,9 +23,9 @@ def fates(run: StoredRun) -> StackedBars:
     each = _rounds_a_bar(run)
     layers = {fate: _heights(run, fate, each) for fate in FATES}
     marks = _heights(run, "cohort", each)
-    title = _titled("clients of the cohort", each)
+    title = _titled("nodes of the cohort", each)
     return StackedBars(
-        "fates", title, "clients", _numbers(run, each), layers, marks, "cohort", names=_names(run, each), each=each
+        "fates", title, "nodes", _numbers(run, each), layers, marks, "cohort", names=_names(run, each), each=each
     )
 
 

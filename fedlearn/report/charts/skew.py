@@ -45,10 +45,10 @@ def chart_of(dealt: Dealt, settings: Mapping[str, object], class_names: Callable
     """
     counts = np.array(dealt.counts, np.int64)[:, :MOST_NODES]
     drawn, get = counts.shape[1], settings.get
-    of_all = f"first {drawn} of {dealt.nodes} clients" if dealt.nodes > drawn else "client"
+    of_all = f"first {drawn} of {dealt.nodes} nodes" if dealt.nodes > drawn else "node"
     alpha = f", alpha {shown(get('data.alpha'))}" if get("data.partition") == "dirichlet" else ""
     about = f"{_short(get('data.dataset'))}, {_short(get('data.partition'))}{alpha}, seed {get('seed')}"
-    return HeatMap("skew", f"{dealt.what} by client: {about}", of_all, dealt.what, _rows(dealt, class_names), counts)
+    return HeatMap("skew", f"{dealt.what} by node: {about}", of_all, dealt.what, _rows(dealt, class_names), counts)
 
 
 def _rows(dealt: Dealt, class_names: Callable[[], Sequence[str]]) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def _color(slot: int) -> str:
 
 def _bars(chart: StackedBars) -> str:
     totals = np.sum(list(chart.layers.values()), axis=0) if chart.places else np.zeros(0)
-    y = axis_of([*totals, *chart.marks], from_zero=True, whole=chart.y_title == "clients")
+    y = axis_of([*totals, *chart.marks], from_zero=True, whole=chart.y_title == "nodes")
     first, last = (min(chart.places), max(chart.places) + chart.each - 1) if chart.places else (1, 1)
     x = Axis(first - 0.5, last + 0.5, whole_ticks(first, last))
     slot = INNER_WIDTH * chart.each / max(last - first + 1, 1)

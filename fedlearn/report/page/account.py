@@ -14,7 +14,7 @@ from fedlearn.report.points import best, compression_ratio, counts_in, is_compre
 from fedlearn.report.run_tables import SHA_SHOWN, sha_of
 from fedlearn.report.stored import StoredRun
 
-LOST = {"failed": "failed", "refused": "rejected", "late": "late"}  # column -> word
+LOST = ("failed", "refused", "late")
 MOST_NAMES = 3  # runs that a sentence names
 THEN = {
     "failed": ", then the run failed", "interrupted": ", then the run was interrupted", "unfinished": " so far",
@@ -35,11 +35,11 @@ def account(runs: Sequence[StoredRun]) -> list[str]:
 
 def _rounds(runs: Sequence[StoredRun]) -> str:
     committed = sum(len(run.rounds) for run in runs)
-    done = "1 round was completed" if committed == 1 else f"{committed} rounds were completed"
+    done = "1 round was committed" if committed == 1 else f"{committed} rounds were committed"
     if len(runs) == 1:
         (run,) = runs
         wanted = run.log.view.rounds or committed
-        of_all = done if committed >= wanted else f"{committed} of {wanted} rounds were completed"
+        of_all = done if committed >= wanted else f"{committed} of {wanted} rounds were committed"
         return f"{of_all}{THEN.get(run.state_in_words, '')}."
     ended: dict[str, list[str]] = {}
     for run in runs:
@@ -51,7 +51,7 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
     return f"{len(runs)} runs: {', '.join(parts)}. {done}."
 
 
-HIDDEN = "The clients of each round are secret, as privacy depends on it; only events.jsonl lists them."
+HIDDEN = "Who took part in which round is secret, as the privacy of the nodes rests on it: it stands in events.jsonl."
 
 
 def _lost(runs: Sequence[StoredRun]) -> str:
@@ -60,16 +60,16 @@ def _lost(runs: Sequence[StoredRun]) -> str:
     asked = sum(run.total("cohort") for run in runs)
     counts = {fate: sum(run.total(fate) for run in runs) for fate in LOST}
     attempts = sum(run.total("attempts") - len(run.rounds) for run in runs)
-    again = f" {attempts:.0f} attempts were repeated." if attempts > 0 else ""
-    lost = [f"{LOST[fate]} {count:.0f}" for fate, count in counts.items() if count]
+    again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
+    lost = [f"{fate} {count:.0f}" for fate, count in counts.items() if count]
     if not lost:
         if asked > sum(run.total("reported") for run in runs):
-            return f"Not all selected clients have sent an update.{again}"
-        return f"Every selected client sent its update in time.{again}"
+            return f"Not all nodes that were asked have reported.{again}"
+        return f"Every node that was asked reported in time.{again}"
     names = [run.name for run in runs if any(run.total(fate) for fate in LOST)]
     where = f", in {few(names)}" if len(runs) > 1 else ""
-    of_these = " of completed attempts" if again else ""
-    did_not = f"{sum(counts.values()):.0f} of {asked:.0f} client updates{of_these} do not count"
+    of_these = " in the attempts that were committed" if again else ""
+    did_not = f"{sum(counts.values()):.0f} of {asked:.0f} reports that were asked for{of_these} do not count"
     return f"{did_not}: {', '.join(lost)}{where}.{again}"
 
 
@@ -121,8 +121,8 @@ def _gains(runs: Sequence[StoredRun]) -> str:
     found, lose = Gains(metric).of(nodes), sum(Gains(metric).gain(node) < 0 for node in nodes)
     gain, worst = (f"{found[f'{metric.name}_{end}']:+.4f}" for end in ("gain", "gain_worst"))
     return (
-        f"{lose} of {len(nodes)} clients would be better off with the same steps alone; mean gain of {metric.title}: "
-        f"{gain}, {worst} in the worst tenth."
+        f"{lose} of {len(nodes)} nodes have less than by the same steps alone; {metric.title} gained: {gain} a node, "
+        f"{worst} in the worst tenth."
     )
 
 
@@ -131,10 +131,10 @@ def _bytes(runs: Sequence[StoredRun]) -> str:
         return ""
     up, down = ([run.total(name) for run in runs if run.rounds] for name in ("bytes_up", "bytes_down"))
     if len(runs) > 1:
-        return f"Bytes of a run: uplink {_range(up)}, downlink {_range(down)}."
+        return f"Nodes sent {_range(up)} a run, and were sent {_range(down)}."
     (run,) = runs
-    smaller = f" ({ratio(compression_ratio(run) or 0)} smaller than plain)" if is_compressed(run) else ""
-    return f"Uplink {size(up[0])}{smaller}, downlink {size(down[0])}: {size(up[0] + down[0])} in all."
+    smaller = f", {ratio(compression_ratio(run) or 0)} smaller than plain," if is_compressed(run) else ""
+    return f"Nodes sent {size(up[0])}{smaller} and were sent {size(down[0])}: {size(up[0] + down[0])} both ways."
 
 
 def _range(values: Sequence[float]) -> str:
@@ -149,10 +149,10 @@ def _sums(runs: Sequence[StoredRun]) -> str:
         return ""
     asked, skipped = (sum(each[name] for each in found) for name in ("asked", "skipped"))
     fewest = min(each["fewest"] for each in found)
-    none = f" {skipped} of {asked} rounds were skipped, as unmasking failed." if skipped else ""
-    keys = "their own keys" if all(each["own_keys"] for each in found) else "keys that the server relays"
-    seen = f"the server saw only sums of at least {fewest} updates"
-    return f"Secure aggregation: {seen}; clients signed with {keys}.{none}"
+    none = f" {skipped} of {asked} rounds were skipped, as their sum was asked for and is none." if skipped else ""
+    keys = "keys of their own" if all(each["own_keys"] for each in found) else "keys that the server relays"
+    seen = f"the server saw sums of {fewest} reports and more, and no single one"
+    return f"Secure sums: {seen}; nodes signed with {keys}.{none}"
 
 
 def _privacy(runs: Sequence[StoredRun]) -> str:
@@ -174,7 +174,7 @@ def _models(runs: Sequence[StoredRun]) -> str:
     same = sum(count for count in Counter(shas).values() if count > 1)
     if len(shas) < 2:
         return ""
-    return f"{same} of {len(shas)} final models are the same as another." if same else ""
+    return f"{same} of {len(shas)} final models are the same as another." if same else "No two final models are alike."
 
 
 def few(names: Sequence[str]) -> str:

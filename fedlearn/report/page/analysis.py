@@ -23,7 +23,7 @@ ROW, NAMES, PLOT = 22, 150, 230  # of a forest plot: height of a line, width of 
 def analysis(runs: Sequence[StoredRun]) -> str:
     """Return the section of up to three runs; empty where none has an analysis."""
     parts = [_of_run(run, named=len(runs) > 1) for run in runs] if len(runs) <= MOST_RUNS else []
-    return f"<h2>Analysis of all clients</h2>{''.join(parts)}" if any(parts) else ""
+    return f"<h2>Analysis of all nodes</h2>{''.join(parts)}" if any(parts) else ""
 
 
 def tables_of(found: Answer) -> Iterator[Table]:

@@ -83,9 +83,9 @@ def _table(found: ClassResults, confusion: Confusion) -> str:
     columns = (
         Column("class", "class", str, numeric=False),
         Column("examples", "examples", str),
-        Column("recall", "recall", number),
-        Column("precision", "precision", number),
-        Column("confused", "most confused with", str, numeric=False),
+        Column("recall", "found", number),
+        Column("precision", "right where said", number),
+        Column("confused", "most often taken for", str, numeric=False),
     )
     rows = tuple(
         (
@@ -97,5 +97,5 @@ def _table(found: ClassResults, confusion: Confusion) -> str:
         )
         for k in order.tolist()
     )
-    few = f'<p class="note">The {MOST_ROWS} of {len(found.classes)} classes with the lowest recall.</p>'
+    few = f'<p class="note">The {MOST_ROWS} of {len(found.classes)} classes that are found least.</p>'
     return Table("classes", "Classes", columns, rows).as_html() + (few if len(found.classes) > MOST_ROWS else "")

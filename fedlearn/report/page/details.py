@@ -92,7 +92,7 @@ def origins(runs: Sequence[StoredRun]) -> str:
         return ""
     inside = "".join(rows)
     many = f'<details id="all-origins"><summary>of {len(runs)} runs</summary>{inside}</details>'
-    return f"<h2>Command</h2>{many if len(runs) > 3 else inside}"
+    return f"<h2>How it was begun</h2>{many if len(runs) > 3 else inside}"
 
 
 def pairs(table: Mapping[str, Any]) -> str:

@@ -17,14 +17,15 @@ from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 
 HOW = (
-    "A client gains if its model is better, on its own test examples, than a model that took the same steps only on "
-    "its own examples. A score on few examples is uncertain: with {support} examples each of them moves it by {step}."
+    "A node gains where the model that it uses is better, on its own test examples, than a model that took the same "
+    "steps on its examples alone. A score on few examples is uncertain: one of {support} examples moves by {step} "
+    "for each of them."
 )
-MODELS = {"": "used by the client", GLOBAL: "the state that all have", TUNED: "used, and tuned", ALONE: "alone"}
-HEADS = ("mean by examples", "mean of clients", "worst tenth", "deviation", "Jain index")
+MODELS = {"": "used by the node", GLOBAL: "the state that all have", TUNED: "used, and tuned", ALONE: "alone"}
+HEADS = ("mean by examples", "mean, each node alike", "worst tenth", "deviation", "Jain index")
 COLUMNS = (
     *(Column(title, title, number) for title in ("mean gain", "worst tenth", "share that lose")),
-    *(Column(title, title, count, spread_form=count_spread) for title in ("clients", "fewest test examples")),
+    *(Column(title, title, count, spread_form=count_spread) for title in ("nodes", "fewest test examples")),
 )
 """The columns of `Gains.of`, in its order."""
 
@@ -48,7 +49,7 @@ def _of_one(run: StoredRun) -> str:
 def _not_asked(run: StoredRun) -> str:
     folder = escape(run.folder.name)
     return (
-        f'<p class="note">{escape(NOT_ASKED.capitalize())}, or, of a simulation: <code>fedlearn simulate '
+        f'<p class="note">It was {escape(NOT_ASKED)}. A simulation can still tell: <code>fedlearn simulate '
         f"--config {folder}/settings.toml --baseline local --out {folder}-alone</code>, then <code>fedlearn report "
         f"{folder} {folder}-alone</code>.</p>"
     )
@@ -76,7 +77,7 @@ def _models(run: StoredRun, metric: Metric) -> str:
         values = [run.latest(column.name) for column in columns]
         if any(value is not None for value in values):
             rows.append([MODELS[kind], *map(number, values)])
-    title = f"{metric.title} on clients, by model"
+    title = f"{metric.title} on nodes, by model"
     return f"<h3>{escape(title)}</h3>{Table.of_texts('models', title, ['model', *HEADS], rows, words=1).as_html()}" * (
         len(rows) > 1
     )
@@ -85,7 +86,7 @@ def _models(run: StoredRun, metric: Metric) -> str:
 def _of_several(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
     rows = tuple(_rows(runs, points))
     columns = (Column("run", "run", numeric=False), *COLUMNS)
-    about = "Gains over the same steps alone, on each client's own test examples; over seeds mean ± deviation."
+    about = "Gains over the same steps alone, on each node's own test examples; over seeds mean ± deviation."
     return f'<p class="note">{about}</p>{Table("gains", "who gains", columns, rows).as_html()}' if rows else ""
 
 

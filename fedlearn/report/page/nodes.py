@@ -15,17 +15,17 @@ from fedlearn.report.points import Point
 from fedlearn.report.rows import node_rows
 from fedlearn.report.stored import StoredRun
 
-SHORT = ("mean by examples", "mean of clients", "worst tenth", "deviation", "Jain index")
+SHORT = ("mean by examples", "mean, each node alike", "worst tenth", "deviation", "Jain index")
 HOW = (
-    "Each client measures on its own examples. Worst tenth: the mean over the worst tenth of the clients. Jain index: "
-    "1 where all clients are alike, 1 / n where one has all."
+    "Each node measures on examples of its own. Worst tenth: the mean over the worst tenth of the nodes. Jain index: 1 "
+    "where all nodes are alike, 1 / n where one has all."
 )
 
 
 def nodes(runs: Sequence[StoredRun], points: Sequence[Point], by_round: Sequence[LineChart]) -> str:
     """Return the section: the nodes of a single run, or the headline metric's spread over nodes of several runs."""
     inside = _of_one(runs[0]) if len(runs) == 1 else _of_several(runs, points, by_round)
-    return f"<h2>Clients</h2>{inside}" if inside else ""
+    return f"<h2>Nodes</h2>{inside}" if inside else ""
 
 
 def _of_one(run: StoredRun) -> str:
@@ -44,7 +44,7 @@ def _figures(run: StoredRun) -> str:
         f"<div><dt>{escape(title)}</dt><dd>{number(value)}</dd></div>"
         for title, value in zip(SHORT, values, strict=False)
     )
-    return f'<div class="tiles small">{cells}</div><p class="note">{escape(headline.title)} on clients. {HOW}</p>'
+    return f'<div class="tiles small">{cells}</div><p class="note">{escape(headline.title)} on nodes. {HOW}</p>'
 
 
 def _of_several(runs: Sequence[StoredRun], points: Sequence[Point], by_round: Sequence[LineChart]) -> str:

@@ -179,7 +179,7 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
     tiles.append(("time", seconds(seconds_of(run)), count))
     cpu, memory = (finite(run.summary.get(name)) for name in ("cpu_seconds", "memory_bytes"))
     if cpu is not None and memory is not None and run.status != "unfinished":
-        tiles.append(("CPU time", seconds(cpu), f"all cores; {size(memory)} of memory at the end"))
+        tiles.append(("processor", seconds(cpu), f"all cores; {size(memory)} of memory at the end"))
     if sha := sha_of(run):
         tiles.append(("SHA-256", sha[:10], "of the final model"))
     return tiles
@@ -202,8 +202,8 @@ def _pareto(points: Sequence[Point]) -> str:
     chart = pareto(points)
     if chart is None:
         return ""
-    note = "Filled: on the Pareto front; no other point is better with the same bytes."
-    return f'<h2>Accuracy vs communication</h2><div class="grid-1">{figure(chart, note)}</div>'
+    note = "Filled: on the Pareto front, no other point is better with as few bytes."
+    return f'<h2>What the bytes buy</h2><div class="grid-1">{figure(chart, note)}</div>'
 
 
 def _rounds(runs: Sequence[StoredRun]) -> str:
@@ -239,7 +239,7 @@ def _all_well(run: StoredRun) -> str:
     nodes = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     attempts = run.total("attempts") - len(run.rounds)
     again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
-    return f"Every client of every cohort sent its update in time: {nodes} in each of {len(run.rounds)} rounds.{again}"
+    return f"Every node of every cohort reported in time: {nodes} in each of {len(run.rounds)} rounds.{again}"
 
 
 def _skew(runs: Sequence[StoredRun]) -> str:
@@ -262,12 +262,12 @@ def _skew(runs: Sequence[StoredRun]) -> str:
     figures = "".join(figure(chart, _emptiness(chart, names, of=len(runs))) for chart, names in drawn[:MOST_SKEWS])
     words = "".join(f'<p class="note">No picture of {escape(few(n))}: {escape(w)}.</p>' for w, n in reasons.items())
     more = f'<p class="note">The first {MOST_SKEWS} of {len(drawn)}.</p>' if len(drawn) > MOST_SKEWS else ""
-    return f'<h2>Label distribution</h2>{more}<div class="grid-3">{figures}</div>{words}'
+    return f'<h2>Who has which data</h2>{more}<div class="grid-3">{figures}</div>{words}'
 
 
 def _emptiness(chart: HeatMap, names: Sequence[str], *, of: int) -> str:
     sizes = chart.counts.sum(axis=0)
     empty = int((sizes == 0).sum())
-    text = f"Examples per client: {sizes.min()} to {sizes.max()}, at most {chart.counts.max()} in a cell."
-    none = f" {empty} clients have none." if empty else ""
+    text = f"Examples a node: {sizes.min()} to {sizes.max()}, at most {chart.counts.max()} in a cell."
+    none = f" {empty} nodes have none." if empty else ""
     return text + none + (f" Of {few(names)}." if len(names) < of else "")

@@ -20,7 +20,7 @@ def statistics(runs: Sequence[StoredRun]) -> str:
     if len(runs) > MOST_RUNS:
         return ""
     parts = [_of_run(run, named=len(runs) > 1) for run in runs]
-    return f"<h2>Statistics of all clients</h2>{''.join(parts)}" if any(parts) else ""
+    return f"<h2>Statistics of all nodes</h2>{''.join(parts)}" if any(parts) else ""
 
 
 def _of_run(run: StoredRun, *, named: bool) -> str:

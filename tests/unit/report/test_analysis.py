@@ -45,7 +45,7 @@ def test_tables_curves_and_intervals_stand_on_the_page(page_for, make_run):
     write_answer(folder, FOUND.to_plain())
     page = page_for(folder)
     assert_asks_nobody(page)
-    for word in ("Analysis of all clients", "records 1,234", "odds ratio, with intervals", "Survival", "3 of 9"):
+    for word in ("Analysis of all nodes", "records 1,234", "odds ratio, with intervals", "Survival", "3 of 9 records"):
         assert word in page.said, word
 
 

@@ -24,13 +24,13 @@ def test_a_round_is_its_median_its_quartiles_and_its_worst_tenth():
 
 def test_the_last_rounds_nodes_stand_the_worst_first():
     *_, ranked = over_nodes(rows([(1, 0, 0.0), (2, 7, 0.9), (2, 3, 0.2), (2, 5, 0.4)]), NEURAL_CLASSIFIER)
-    assert ranked.names == ("client 3", "client 5", "client 7")
+    assert ranked.names == ("node 3", "node 5", "node 7")
     assert ranked.layers == {"value": (0.2, 0.4, 0.9)}
 
 
 def test_of_a_loss_the_largest_is_the_worst():
     *_, ranked = over_nodes(rows([(1, 0, 0.5), (1, 1, 2.0)], "train_loss"), NEURAL_CLASSIFIER)
-    assert ranked.names == ("client 1", "client 0")
+    assert ranked.names == ("node 1", "node 0")
 
 
 def test_local_training_is_shown_beside_what_was_before():
@@ -46,7 +46,7 @@ def test_below_nothing_there_are_no_bars():
 
 def test_many_nodes_are_drawn_by_as_many_bars_as_there_is_room_for():
     *_, ranked = over_nodes(rows([(1, node, node / 5000) for node in range(5000)]), NEURAL_CLASSIFIER)
-    assert len(ranked.places) == MOST_BARS and ranked.names[0] == "client 0" and ranked.names[-1] == "client 4999"
+    assert len(ranked.places) == MOST_BARS and ranked.names[0] == "node 0" and ranked.names[-1] == "node 4999"
 
 
 @pytest.mark.parametrize("table", [[], [{"round": 1, "partition": 0, "accuracy": None}], [{"accuracy": 0.5}]])

@@ -87,8 +87,7 @@ def test_a_run_is_shown_whole(page_for, make_run):
     page = page_for(make_run(events=[{"event": "failed", "round": 2, "attempt": 1, "reason": "the disk is full"}]))
     assert_asks_nobody(page)
     results = ("0.4000", "best 0.5000 in round 2", "1.5 kB", "4.00x", "the disk is full")
-    in_time = "Every client of every cohort sent its update in time"
-    charts = ("accuracy by round", "seconds by phase", in_time, "label by client")
+    charts = ("accuracy by round", "seconds by phase", "Every node of every cohort reported in time", "label by node")
     for word in (*results, *charts, "data.dataset", "digits", "numpy"):
         assert word in page.said, word
     assert len([tag for tag, _ in page.tags if tag == "svg"]) == 3 + 1 + 1
@@ -114,7 +113,7 @@ def test_the_numbers_under_the_pointer_are_those_of_the_table(page_for, make_run
 
 def test_a_cohort_that_lost_a_node_is_drawn(page_for, make_run):
     page = page_for(make_run(rows=rows_of([0.1, 0.2], reported=1, failed=1)))
-    assert "clients of the cohort" in page.said and "Every client" not in page.said
+    assert "nodes of the cohort" in page.said and "Every node" not in page.said
 
 
 def test_a_setting_says_what_it_means(page_for, make_run):
@@ -165,7 +164,7 @@ def test_classes_are_shown_by_what_they_are_taken_for(page_for, make_run):
     final = {"round_number": 3, "confusion": [[8, 2], [1, 9]]}
     (folder / "classes.json").write_text(json.dumps({"classes": ["cat", "dog"], "final": final, "best": final}))
     page = page_for(folder)
-    for word in ("most confused with", "0.8000", "0.9000", "dog (2)", "what the final model takes them for (round 3)"):
+    for word in ("taken for", "0.8000", "0.9000", "dog (2)", "what the final model takes them for (round 3)"):
         assert word in page.said, word
     assert "The best model" not in page.said  # it is the final one
 
@@ -333,8 +332,8 @@ def test_tables_have_the_columns_that_were_asked_for(make_run, tmp_path):
 def test_the_head_says_in_words_what_happened(page_for, make_run):
     page = page_for(make_run())
     for words in (
-        "3 rounds were completed.", "Every selected client sent its update in time.",
-        "Best accuracy: 0.5000 in round 2; 0.4000 at the end.", "Uplink 1.5 kB (4.00x smaller than plain), downlink",
+        "3 rounds were committed.", "Every node that was asked reported in time.",
+        "Best accuracy: 0.5000 in round 2; 0.4000 at the end.", "Nodes sent 1.5 kB, 4.00x smaller than plain, and were",
         "The final model's SHA-256 begins with ababababab.",
     ):  # fmt: skip
         assert words in page.said, words
@@ -344,10 +343,10 @@ def test_the_head_of_several_runs_says_which_was_best_and_what_was_lost(page_for
     bad = make_run("bad", rows=rows_of([0.1, 0.2], reported=1, refused=1), settings={"seed": 2}, status="failed")
     page = page_for(make_run("good"), bad)
     for words in (
-        "2 runs: 1 completed, 1 failed (bad). 5 rounds were completed.",
-        "2 of 10 client updates do not count: rejected 2, in bad.",
+        "2 runs: 1 completed, 1 failed (bad). 5 rounds were committed.",
+        "2 of 10 reports that were asked for do not count: refused 2, in bad.",
         "Best accuracy: 0.5000 of good in round 2.",
-        "Bytes of a run: uplink 1 kB to 1.5 kB", "2 of 2 final models are the same as another.",
+        "Nodes sent 1 kB to 1.5 kB a run", "2 of 2 final models are the same as another.",
     ):  # fmt: skip
         assert words in page.said, words
 
@@ -388,7 +387,7 @@ def test_what_nodes_alone_have_measured_is_a_score(page_for, make_run):
     rows = [{**row, "loss": None, "accuracy_nodes": 0.875} for row in rows_of([None, None])]
     declared = Metrics((TRAIN_LOSS, *Spread(ACCURACY).metrics), (LOSS, ACCURACY)).to_plain()
     page = page_for(make_run(rows=rows, started={"metrics": declared}))
-    assert "Best accuracy on clients: 0.8750 at the end." in page.said
+    assert "Best accuracy on nodes: 0.8750 at the end." in page.said
     assert "accuracy on nodes 0.8750" in page.said and "accuracy by round" not in page.said
 
 
@@ -421,11 +420,11 @@ def gains_in(page):
 
 def test_who_gains_and_who_loses_is_shown_and_said(page_for, make_run):
     page = page_for(with_alone(make_run(), [(0, 0.9, 0.5), (1, 0.6, 0.7), (2, 0.5, 0.5), (3, 0.4, "")]))
-    assert "1 of 3 clients would be better off with the same steps alone" in page.said
+    assert "1 of 3 nodes have less than by the same steps alone" in page.said
     section = gains_in(page)
     for text in ("<dd>0.1000</dd>", "<dd>-0.1000</dd>", "<dd>0.3333</dd>", "<dd>3</dd>", "<dd>20</dd>"):
         assert text in section
-    assert section.index("client 1") < section.index("client 2") < section.index("client 0")
+    assert section.index("node 1") < section.index("node 2") < section.index("node 0")
 
 
 def test_the_local_baseline_of_the_same_seed_is_what_others_are_compared_with(page_for, make_run):
@@ -455,7 +454,7 @@ def test_counts_on_tiles_and_in_tables_are_whole_numbers(page_for, make_run):
     rows = rows_of([0.5, 0.6], accuracy_compared=10.0, accuracy_support=43.0, accuracy_losing=0.3)
     started = {**STARTED, "metrics": metrics}
     said = page_for(make_run("a", rows=rows, started=started)).said
-    for words in ("clients compared 10 ", "fewest test examples 43 ", "share of clients that lose 0.3000"):
+    for words in ("nodes compared 10 ", "fewest test examples 43 ", "share of nodes that lose 0.3000"):
         assert words in said
     runs = page_for(make_run("b", rows=rows, started=started), make_run("c", rows=rows, started=started)).text
     assert ">43</td>" in runs and ">43.0" not in runs

@@ -36,13 +36,13 @@ def section_of(*runs):
 def test_the_counts_of_a_run_are_drawn_under_the_names_of_its_classes(dealt_run):
     picture = skew_of(dealt_run(settings={"data.dataset": "/home/me/pets.csv", "data.partition": "dirichlet"}))
     assert picture.counts.tolist() == [[3, 0], [1, 5]]
-    assert (picture.rows, picture.x_title, picture.y_title) == (("cat", "dog"), "client", "class")
-    assert picture.title == "class by client: pets.csv, dirichlet, alpha 0.5, seed 1"
+    assert (picture.rows, picture.x_title, picture.y_title) == (("cat", "dog"), "node", "class")
+    assert picture.title == "class by node: pets.csv, dirichlet, alpha 0.5, seed 1"
 
 
 def test_of_many_nodes_the_first_are_drawn_and_the_number_of_all_is_said(dealt_run):
     picture = skew_of(dealt_run(Dealt(1_000_000, LABEL, (tuple(range(150)),))))
-    assert picture.counts.shape == (1, MOST_NODES) and picture.x_title == "first 100 of 1000000 clients"
+    assert picture.counts.shape == (1, MOST_NODES) and picture.x_title == "first 100 of 1000000 nodes"
 
 
 def test_labels_without_names_are_numbers_and_examples_without_labels_one_row(dealt_run):

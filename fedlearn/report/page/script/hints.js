@@ -55,7 +55,7 @@ const READERS = {
     }
     const items = [["all", sum(data.counts.map((counts) => counts[column])), ""]];
     if (data.rows.length > 1 && row in data.counts) items.unshift([`${data.word} ${data.rows[row]}`, data.counts[row][column], ""]);
-    return { title: `client ${column}`, items };
+    return { title: `node ${column}`, items };
   },
 };
 
