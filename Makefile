@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL ?= $(BIN)/python -m pip install --quiet
 
 # A file's tests stay together in one process, in order. Federations wait more than they compute: one process more than
 # two cores have.
@@ -42,7 +43,7 @@ docs: .venv/installed-dev
 .venv/installed .venv/installed-dev: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.$(EXTRAS)'
+	$(INSTALL) --editable '.$(EXTRAS)'
 	touch $@
 
 clean:

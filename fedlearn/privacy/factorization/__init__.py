@@ -2,7 +2,17 @@
 
 from fedlearn.privacy.factorization.banded import Banded, independent, square_root
 from fedlearn.privacy.factorization.noise import CorrelatedNoise
-from fedlearn.privacy.factorization.optimum import optimal
+from fedlearn.privacy.factorization.optimum import optimal, searched
 from fedlearn.privacy.factorization.planning import Option, most_separation, options
 
-__all__ = ["Banded", "CorrelatedNoise", "Option", "independent", "most_separation", "optimal", "options", "square_root"]
+__all__ = [
+    "Banded",
+    "CorrelatedNoise",
+    "Option",
+    "independent",
+    "most_separation",
+    "optimal",
+    "options",
+    "searched",
+    "square_root",
+]

@@ -139,12 +139,8 @@ class Banded:
     def _prefixes(self) -> FloatArray:
         """Return numbers whose squares add up to those of A C^-1; where all rows are alike, column by column."""
         if self._is_toeplitz():
-            first = np.zeros(self.rounds)  # first column of C^-1
-            first[0] = 1 / self.rows[0, 0]
-            for k in range(1, self.rounds):
-                reach = min(self.bands - 1, k)
-                first[k] = -(self.rows[-1, 1 : reach + 1] @ first[k - reach : k][::-1]) / self.rows[-1, 0]
-            return np.asarray(np.cumsum(first) * np.sqrt(np.arange(self.rounds, 0, -1)))
+            prefixes = np.cumsum(inverse_series(self.rows[-1], self.rounds))
+            return np.asarray(prefixes * np.sqrt(np.arange(self.rounds, 0, -1)))
         from scipy.linalg import solve_triangular
 
         ones = np.tril(np.ones((self.rounds, self.rounds)))
@@ -152,6 +148,17 @@ class Banded:
 
     def _is_toeplitz(self) -> bool:
         return all((self.rows[k:, k] == self.rows[-1, k]).all() for k in range(min(self.bands, self.rounds)))
+
+
+def inverse_series(column: FloatArray, rounds: int) -> FloatArray:
+    """Return the first column of C^-1 for a Toeplitz C: the first coefficients of the power series 1 / column.
+
+    >>> inverse_series(np.array([1.0, 0.5]), 4).tolist()
+    [1.0, -0.5, 0.25, -0.125]
+    """
+    from scipy.signal import lfilter
+
+    return np.asarray(lfilter([1.0], column, np.eye(1, rounds)[0]))
 
 
 def independent(rounds: int) -> Banded:
@@ -170,5 +177,13 @@ def square_root(rounds: int, bands: int) -> Banded:
     if not 1 <= bands <= rounds:
         raise ValueError(f"bands = {bands}: must be from 1 to the number of rounds, {rounds}")
     k = np.arange(1, bands)
-    coefficients = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
-    return Banded(np.where(np.arange(rounds)[:, None] >= np.arange(bands), coefficients, 0.0))
+    return toeplitz(np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))]), rounds)
+
+
+def toeplitz(coefficients: FloatArray, rounds: int) -> Banded:
+    """Return the matrix whose every column begins, on the diagonal, with the same coefficients, (bands,).
+
+    >>> toeplitz(np.array([1.0, 0.5]), 3).matrix().tolist()
+    [[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.5, 1.0]]
+    """
+    return Banded(np.where(np.arange(rounds)[:, None] >= np.arange(len(coefficients)), coefficients, 0.0))

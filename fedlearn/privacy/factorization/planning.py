@@ -8,10 +8,11 @@ from typing import cast
 
 from fedlearn.privacy.accounts.calibration import noise_multiplier_for
 from fedlearn.privacy.accounts.epsilons import Accountant
-from fedlearn.privacy.factorization.banded import Banded, independent, square_root
-from fedlearn.privacy.factorization.optimum import MOST_ROUNDS, optimal
+from fedlearn.privacy.factorization.banded import Banded, independent
+from fedlearn.privacy.factorization.optimum import optimal, searched
 
 SAMPLING = "sampling"
+MOST_SEARCHED = 256  # rounds up to which the search over all banded matrices takes at most a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +121,9 @@ def options(
 
 
 def best_factorization(rounds: int, separation: int) -> Banded:
-    """Return the factorization of least error among those that a separation allows."""
+    """Return the factorization of least noise among those that a separation allows."""
     most = min(separation, rounds)
-    make = optimal if rounds <= MOST_ROUNDS else square_root
     tried = sorted({most, *(2**power for power in range(1, most.bit_length()))} - {1}) if most > 1 else []
-    found = [independent(rounds), *(make(rounds, bands) for bands in tried[-3:])]
+    ways = (optimal, searched) if rounds <= MOST_SEARCHED else (optimal,)
+    found = [independent(rounds), *(make(rounds, bands) for bands in tried[-3:] for make in ways)]
     return min(found, key=lambda each: math.prod((each.sensitivity(separation), each.error())))
