@@ -28,10 +28,10 @@ FIGURES = {  # page -> the file that is its figure, in the folder in which it ha
 }
 TUTORIALS = {
     "cifar10": "page/figures/accuracy_by_round.svg",
-    "compression": "runs/sweep/report/figures/accuracy_by_bytes.svg",
+    "compression": "runs/sweep/report/figures/pareto.svg",
     "attacks": "page/figures/accuracy_by_round.svg",
     "personalisation": "gains.svg",
-    "paper": "runs/compare/report/figures/accuracy_by_round.svg",
+    "paper": "runs/compare/report/figures/validation_accuracy_by_round.svg",
 }
 
 
