@@ -137,7 +137,7 @@ def test_a_damaged_file_is_an_error_that_names_it_and_never_an_empty_memory(tmp_
     data = file.read_bytes()
     flipped = bytes([*data[:40], data[40] ^ 1, *data[41:]])
     file.write_bytes({"empty": b"", "cut": data[:-1], "one bit": flipped, "longer": data + b"\0"}.get(damage, b"{}"))
-    with pytest.raises(RunFailed, match=r"^the node's memory .* is damaged: [^\n]*$") as raised:
+    with pytest.raises(RunFailed, match=r"^the client's memory .* is damaged: [^\n]*$") as raised:
         at_home(tmp_path)
     assert str(file) in str(raised.value)
     assert file.exists()

@@ -60,7 +60,7 @@ def test_each_node_may_have_validation_rows_and_none_of_them_is_a_test_row():
     assert min(numbers(measured_rows(data.test, 0.5, own=data.validation, once=True))) == 20.0
     table = PartitionTable(np.arange(12, dtype=np.int32), np.array([0, 6, 12]), by_group=True)
     assert measured_on(data, table, 1).inputs[:, 0].tolist() == [120.0, 121.0, 122.0, 123.0]
-    with pytest.raises(UsageError, match="node 'east' has no validation rows, and others have"):
+    with pytest.raises(UsageError, match="client 'east' has no validation rows, and others have"):
         from_any({"west": node(0), "east": {"train": part(0, 6), "test": part(20, 4)}})
 
 
