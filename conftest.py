@@ -11,6 +11,7 @@ API = Path(__file__).parent / "fedlearn" / "api"
 
 @pytest.fixture(scope="session")
 def run_of_examples(tmp_path_factory):
+    """Make the run."""
     import fedlearn
 
     given = {"clients": 3, "data": "digits", "model": "linear", "rounds": 2, "engine": "inline", "progress": False}
@@ -19,6 +20,7 @@ def run_of_examples(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def in_an_example(request):
+    """Give an example its folder and its names."""
     if isinstance(request.node, pytest.DoctestItem) and request.node.path.parent == API:
         import fedlearn
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.ext.napoleon.docstring import NumpyDocstring
 from sphinx.pycode import ModuleAnalyzer
 
 import fedlearn
@@ -33,8 +34,8 @@ Part of :doc:`{group}`.
 {options}"""
 OF_A_CLASS = """\
    :members:
-   :inherited-members:
    :exclude-members: T_destination, call_super_init, dump_patches, training
+   :{inherits}:
 """
 
 fedlearn.runs = api.runs  # type: ignore[attr-defined]  # the function: a package of this name is imported
@@ -45,6 +46,12 @@ def groups() -> dict[str, str]:
     """Return the name of each listed object -> the page that lists it."""
     pages = {page.stem: page.read_text(encoding="utf-8") for page in sorted(FOLDER.glob("*.md"))}
     return {name: group for group, text in pages.items() for name in re.findall(r"^   ~(\S+)$", text, re.MULTILINE)}
+
+
+@cache
+def _listed() -> dict[str, Any]:
+    parts = {name: name.rpartition(".") for name in groups()}
+    return {name: getattr(import_module(module), attribute) for name, (module, _, attribute) in parts.items()}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -58,7 +65,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
             page.write_text(text, encoding="utf-8")
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-signature", _signature)
-    app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-process-docstring", _docstring, priority=400)  # before napoleon
     app.connect("missing-reference", _by_last_word)
     app.connect("html-page-context", _side_bar_of_its_group, priority=400)  # before the theme reads it
     return {"parallel_read_safe": True}
@@ -71,12 +78,16 @@ def _page_of(name: str) -> str:
 
 
 def _text(name: str, group: str) -> str:
-    module, _, attribute = name.rpartition(".")
-    found = getattr(import_module(module), attribute)
+    """Return the text of an object's page; a class whose base has a page leaves to that what it inherits."""
+    found = _listed()[name]
     is_class = inspect.isclass(found)
     is_error = is_class and issubclass(found, BaseException)
     kind = "exception" if is_error else "class" if is_class else "function" if inspect.isroutine(found) else "data"
-    options = OF_A_CLASS if kind == "class" else ""
+    options = ""
+    if kind == "class":
+        has_base = any(each is base for base in found.__mro__[1:] for each in _listed().values())
+        options = OF_A_CLASS.format(inherits="show-inheritance" if has_base else "inherited-members")
+    module, _, attribute = name.rpartition(".")
     line = "=" * len(attribute)
     return PAGE.format(line=line, group=group, kind=kind, module=module, name=attribute, options=options)
 
@@ -96,14 +107,15 @@ def _signature(
     app: Sphinx, kind: str, name: str, found: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str, None] | None:
     """Leave out the signatures of classes that users do not call."""
-    is_called = kind != "class" or not (
-        getattr(found, "_is_protocol", False) or issubclass(found, Enum | BaseModel | BaseException)
-    )
+    is_called = kind != "class" or not (getattr(found, "_is_protocol", False) or issubclass(found, Enum | BaseModel))
     return None if is_called else ("", None)
 
 
 def _docstring(app: Sphinx, kind: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
-    """Give a constant its own text, which stands in the module that it comes from, and a class no generated text."""
+    """Give a constant its own text, which stands in the module that it comes from, and a class no generated text.
+
+    Napoleon takes the first line of an attribute or property for a type where it has a colon, and reads no sections.
+    """
     module, _, attribute = name.rpartition(".")
     if kind == "data":
         home = extend._MODULE_OF.get(attribute, module) if module == "fedlearn.extend" else module
@@ -111,6 +123,8 @@ def _docstring(app: Sphinx, kind: str, name: str, found: Any, options: Any, line
         lines[:] = own or []
     elif kind == "class" and lines and lines[0].startswith(f"{attribute}("):  # dataclasses writes it
         lines.clear()
+    if kind in ("attribute", "data", "property"):
+        lines[:] = ["", *NumpyDocstring(lines, app.config, app, "function", name, found, options).lines()]
 
 
 @cache
@@ -123,7 +137,7 @@ def _by_last_word(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown:
     """Resolve a type by its last word, by which an annotation or a docstring names it, if one object has that name."""
     target = node["reftarget"]
     last = target.rpartition(".")[2]
-    is_ours = target.startswith(OURS) or last == target and last[:1].isupper()
+    is_ours = target.startswith(OURS) or (last == target and last[:1].isupper())
     if node.get("refdomain") != "py" or not is_ours or last not in _by_last_words():
         return None
     python = env.domains.python_domain

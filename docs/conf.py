@@ -44,9 +44,10 @@ autodoc_inherit_docstrings = False  # a docstring of scikit-learn or torch is no
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {name: f"fedlearn.extend.{name}" for name in ("Array", "State")}  # not what they stand for
 napoleon_google_docstring = False
 napoleon_preprocess_types = True
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]  # a list, not directives that repeat members
 strip_signature_backslash = True  # napoleon escapes names such as classes_ only so
 viewcode_follow_imported_members = True
 
