@@ -47,4 +47,4 @@ docs: .venv/installed-dev
 	touch $@
 
 clean:
-	rm -rf docs/_build docs/reference/generated .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf docs/_build docs/reference/generated docs/reference/api/*.rst .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

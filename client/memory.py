@@ -32,6 +32,13 @@ class NodeMemory:
         Name -> named arrays, as ``{"residual": {"fc1.weight": ...}}``; each is read-only: put others in its place.
     secrets
         Name -> bytes that no checkpoint of a simulation holds: the keys of a secure sum.
+
+    Examples
+    --------
+    >>> memory = NodeMemory()
+    >>> memory.texts["seen"] = "20"
+    >>> memory
+    NodeMemory(texts={'seen': '20'}, arrays={})
     """
 
     texts: dict[str, str] = field(default_factory=dict)

@@ -48,9 +48,15 @@ class NodeFeature:
     """A feature at one node. Each moment does nothing unless overridden.
 
     One object serves all nodes of a process: what a node keeps lies in its memory.
+
+    >>> class Halved(NodeFeature):
+    ...     def state(self, state, memory):
+    ...         return {name: array / 2 for name, array in state.items()}
+    >>> Halved().state({"w": np.ones(2)}, NodeMemory())
+    {'w': array([0.5, 0.5])}
     """
 
-    name: ClassVar[str] = ""  # by which a server asks it
+    name: ClassVar[str] = ""  #: by which a server asks it
     config: RunConfig
 
     @classmethod

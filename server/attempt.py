@@ -137,6 +137,11 @@ class NotCommitted:
     outcome
         What the nodes of a simulation have reported, as a text; empty where time, faults or a network took part in it.
         Another attempt with the same outcome would end like this one.
+
+    Examples
+    --------
+    >>> NotCommitted("3 of 10 reports came").reason
+    '3 of 10 reports came'
     """
 
     reason: str

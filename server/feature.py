@@ -61,6 +61,12 @@ class Added(NamedTuple):
         Names of what a report may say that its node has measured.
     parcels
         The parcels that reports bring beside the state, by name.
+
+    Examples
+    --------
+    >>> from fedlearn.core.metric import Metric
+    >>> [metric.name for metric in Added(rounds=[Metric("spread")]).rounds]
+    ['spread']
     """
 
     rounds: Sequence[Metric] = ()
@@ -81,6 +87,12 @@ class NewState:
         The reports that it was made of; None after the last round.
     once
         Whether it is measured on the test rows that no round measures, after the last round.
+
+    Examples
+    --------
+    >>> from fedlearn.core.cohort import At
+    >>> NewState({}, At(1, 1)).once
+    False
     """
 
     state: State
@@ -101,6 +113,11 @@ class Measures:
         Partition -> what its node has measured, for the table of nodes.
     confusion
         Which classes were taken for which, shape (K, K); None of what tells no classes apart.
+
+    Examples
+    --------
+    >>> Measures({"spread": 0.2}, nodes={3: {"accuracy": 0.5}}).nodes[3]["accuracy"]
+    0.5
     """
 
     columns: Measured = field(default_factory=dict)
@@ -159,11 +176,19 @@ class Feature:
         Of the run; known from the first moment on.
     run : server.run.ServerRun
         The run; known when it has begun.
+
+    Examples
+    --------
+    >>> class Watched(Feature):
+    ...     def __init__(self, *, every: int = 1) -> None:
+    ...         self.every = every
+    >>> Watched(every=2).every
+    2
     """
 
     rules: ClassVar[Sequence[Rule]] = ()
-    stores: ClassVar[str] = ""  # what the names of its arrays in a checkpoint begin with
-    on_nodes: ClassVar[str] = ""  # its part at a node, "module:Class" (`client.node_feature.NodeFeature`)
+    stores: ClassVar[str] = ""  #: what the names of its arrays in a checkpoint begin with
+    on_nodes: ClassVar[str] = ""  #: its part at a node, "module:Class" (`client.node_feature.NodeFeature`)
     config: RunConfig
     strategy: RoundStrategy[Any]
     run: Any  # this file lies below the run

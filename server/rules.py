@@ -17,7 +17,11 @@ from strategies import RoundStrategy, named, needs_a_sum_alone
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the settings of a run ask for, before round 1."""
+    """What the settings of a run ask for, before round 1.
+
+    >>> Asked(RunConfig(clients=10), traits=None, strategy=None, is_virtual=True).config.clients
+    10
+    """
 
     config: RunConfig
     traits: Traits
@@ -41,6 +45,14 @@ class Rule(NamedTuple):
         What the text begins with.
     given
         Other words in braces -> what makes them of the settings; the page shows the word itself.
+
+    Examples
+    --------
+    >>> rule = Rule("rounds.total", lambda asked: asked.config.rounds.total < 2, "one round is too few", "run more")
+    >>> rule.check(Asked(RunConfig(rounds={"total": 1}), traits=None, strategy=None, is_virtual=True))
+    Traceback (most recent call last):
+        ...
+    fedlearn.core.errors.SettingError: rounds.total = 1: one round is too few: run more
     """
 
     setting: str

@@ -66,6 +66,11 @@ class Turn(Generic[A]):
         Randomness that protects, if the strategy adds noise: secure, or seeded in a simulation.
     root
         What the run's learner has made of the state on the server's root examples; empty if none are asked for.
+
+    Examples
+    --------
+    >>> Turn({}, total=None, sends=Sends.UPDATE, at=At(3, 1)).at.round_number
+    3
     """
 
     state: State
@@ -92,6 +97,11 @@ class Step:
         What the strategy has measured on the way, by the names of `RoundStrategy.metrics`.
     left_out
         Places of nodes, among those that reported, of whose changes a defence has taken nothing; for the log.
+
+    Examples
+    --------
+    >>> Step({}, measured={"shrinkage": 0.5}).measured
+    {'shrinkage': 0.5}
     """
 
     state: State
@@ -108,22 +118,31 @@ class RoundStrategy(Strategy, Generic[A]):
         Every node weighs one; else its number of examples.
     codec, sends
         Only for ``Strategy.start``: how reports are decoded, and what their values are. Our server knows by itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Keep(RoundStrategy):
+    ...     def next_state(self, turn):
+    ...         return Step(turn.state)
+    >>> Keep(uniform=True).next_state(Turn({"w": np.zeros(2)}, total=None, sends=Sends.UPDATE)).state
+    {'w': array([0., 0.])}
     """
 
     accepts: ClassVar[frozenset[UpdateKind]] = AVERAGES
     accumulator: ClassVar[str] = AVERAGE
-    takes_stale: ClassVar[bool] = False  # whether it may get changes of earlier states, and two of one node in a turn
-    sums: ClassVar[bool] = False  # of ensembles: whether members are added up; else their mean counts
+    takes_stale: ClassVar[bool] = False  #: whether it may get changes of earlier states, and two of one node in a turn
+    sums: ClassVar[bool] = False  #: of ensembles: whether members are added up; else their mean counts
 
-    takes_groups: ClassVar[bool] = False  # whether the means of groups of nodes may stand for reports
-    attackers: int = 0  # f: how many of the reports may lie, for strategies that stand some
-    reads_reports: ClassVar[bool] = False  # whether a sum of the states alone is too little, as a secure sum is
-    steps: tuple[StepSpec, ...] = ()  # what each node's update goes through before it is added up
-    laws: ClassVar[tuple[str, ...]] = ()  # which it claims to keep (`fedlearn.algorithms.conformance`)
-    metrics: tuple[Metric, ...] = ()  # what `next_state` measures: further columns of the run's table
-    reads_all_metrics: ClassVar[bool] = False  # whether `Turn.reports` are to hold all that nodes have measured
-    root_examples: int = 0  # so many examples of its own the server trains on in each round, for `Turn.root`
-    learner: ClassVar[str] = ""  # the learner that its nodes must have, as in training.learner; empty for any
+    takes_groups: ClassVar[bool] = False  #: whether the means of groups of nodes may stand for reports
+    attackers: int = 0  #: f: how many of the reports may lie, for strategies that stand some
+    reads_reports: ClassVar[bool] = False  #: whether a sum of the states alone is too little, as a secure sum is
+    steps: tuple[StepSpec, ...] = ()  #: what each node's update goes through before it is added up
+    laws: ClassVar[tuple[str, ...]] = ()  #: which it claims to keep (`fedlearn.algorithms.conformance`)
+    metrics: tuple[Metric, ...] = ()  #: what `next_state` measures: further columns of the run's table
+    reads_all_metrics: ClassVar[bool] = False  #: whether `Turn.reports` are to hold all that nodes have measured
+    root_examples: int = 0  #: so many examples of its own the server trains on in each round, for `Turn.root`
+    learner: ClassVar[str] = ""  #: the learner that its nodes must have, as in training.learner; empty for any
 
     def __init__(self, *, uniform: bool = False, codec: Codec | None = None, sends: Sends = Sends.WEIGHTS) -> None:
         self.uniform = uniform

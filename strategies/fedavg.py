@@ -74,6 +74,13 @@ def change_of(name: str, turn: Turn[MaskedSum], decoder: Decoder) -> tuple[Array
     """Return the mean change of one parameter, zero where no node sent an entry, and the mask of sent entries.
 
     Both have the parameter's shape; the change has its dtype.
+
+    >>> from fedlearn.core.state import Entries, layout_of
+    >>> state = {"w": np.zeros(3)}
+    >>> total = MaskedSum.empty(layout_of(state))
+    >>> total.add([(2.0, {"w": Entries(np.array([3.0]), np.array([1]))})])
+    >>> change_of("w", Turn(state, total, Sends.UPDATE), SURVIVORS)
+    (array([0., 3., 0.]), array([False,  True, False]))
     """
     array, reports, sends = turn.state[name], turn.total, turn.sends
     if name not in reports.totals:
@@ -108,6 +115,14 @@ class ServerOptimizer(RoundStrategy[MaskedSum]):
         Step on the direction, above 0.
     decoder, uniform
         As in `FedAvg`.
+
+    Examples
+    --------
+    >>> class Plain(ServerOptimizer):
+    ...     def direction(self, name, change, sent):
+    ...         return change
+    >>> Plain(server_lr=0.5).server_lr
+    0.5
     """
 
     takes_stale = True

@@ -34,6 +34,13 @@ class LocalTask:
         What the strategy sent beside the state: name -> named arrays.
     most_examples
         How many examples, over all passes, the node's device has time for (``training.partial``); None sets no limit.
+
+    Examples
+    --------
+    >>> train = Examples(np.zeros((4, 2), np.float32), np.zeros(4, np.int64))
+    >>> task = LocalTask(train, np.arange(4), seed=1, round_number=1, partition_id=0, config={})
+    >>> len(task.indices), task.parcels
+    (4, {})
     """
 
     train: Examples
@@ -61,6 +68,12 @@ class LocalFit:
         Measurements of the fit: name -> value.
     parcels
         What the node sends beside its state, where the strategy has asked for it: name -> named arrays.
+
+    Examples
+    --------
+    >>> fit = LocalFit({"w": np.ones(2)}, num_examples=4, metrics={"train_loss": 0.5})
+    >>> fit.answering({"control": {"w": np.zeros(2)}}).parcels["control"]["w"].tolist()
+    [0.0, 0.0]
     """
 
     arrays: State
@@ -81,6 +94,13 @@ class Learner(Protocol):
     """One way to improve a state.
 
     It is made once in each process, by ``from_settings(model, config)`` with the run's model and settings.
+
+    >>> class Halve(Learner):
+    ...     def fit(self, state, task):
+    ...         return LocalFit({name: array / 2 for name, array in state.items()}, len(task.indices), {})
+    >>> task = LocalTask(None, np.arange(4), seed=1, round_number=1, partition_id=0, config={})
+    >>> next(Halve().fit_many({"w": np.ones(2)}, [task])).arrays["w"].tolist()
+    [0.5, 0.5]
     """
 
     is_private: ClassVar[bool] = False

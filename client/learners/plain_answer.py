@@ -24,6 +24,13 @@ class Answer(NamedTuple):
         What the node sends beside its state: name -> named arrays.
     others
         All other records, by key: the metrics, and what a client mod has added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> answer = Answer.of_fit(LocalFit({"w": np.ones(2)}, num_examples=4, metrics={"train_loss": 0.5}))
+    >>> sorted(answer.arrays), sorted(answer.parcels)
+    (['w'], [])
     """
 
     arrays: State

@@ -34,7 +34,12 @@ Change = Callable[[Sequence[int], list[Tensor]], None]
 
 @dataclass(slots=True)
 class Progress:
-    """How far a fit has come: steps taken, and the sum of their losses."""
+    """How far a fit has come: steps taken, and the sum of their losses.
+
+    >>> progress = Progress(torch.zeros(()))
+    >>> progress.steps
+    0
+    """
 
     loss_sum: Tensor
     steps: int = 0

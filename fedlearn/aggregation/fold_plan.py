@@ -69,6 +69,15 @@ class FoldStep(Protocol):
     ----------
     needs_change
         Whether the step makes sense for the change of the weights only.
+
+    Examples
+    --------
+    >>> class Halved:
+    ...     needs_change = False
+    ...     def __call__(self, weight, update):
+    ...         return weight / 2, update
+    >>> Halved()(2.0, {})
+    (1.0, {})
     """
 
     needs_change: bool
@@ -87,6 +96,11 @@ class StepSpec(NamedTuple):
         ``"module:Class"``, or a name in `fedlearn.aggregation.steps.FOLD_STEPS`.
     options
         Keyword arguments of the class.
+
+    Examples
+    --------
+    >>> StepSpec("clip", {"norm": 1.0}).reference
+    'clip'
     """
 
     reference: str
@@ -110,6 +124,12 @@ class ParcelPlan:
         ``"like-state"`` sends those entries of the parcel that are sent of the state (`fedlearn.compression.alike`).
     steps
         The fold steps that each node's parcel goes through before it is added, in this order.
+
+    Examples
+    --------
+    >>> from fedlearn.core.state import ArraySpec
+    >>> ParcelPlan({"control": ArraySpec((2,), "float32")}, "strategies.masked_mean:MaskedSum", uniform=True).codec
+    'identity'
     """
 
     layout: Layout

@@ -40,6 +40,11 @@ def runs(*folders: str | Path) -> pd.DataFrame:
     ------
     UsageError
         If a folder does not exist or holds no run.
+
+    Examples
+    --------
+    >>> fedlearn.runs(run.folder)["state"].tolist()
+    ['completed']
     """
     from fedlearn.report.folders import run_folders
     from fedlearn.report.stored import read_run
@@ -126,6 +131,11 @@ def compare(a: Run | str | Path, b: Run | str | Path) -> Comparison:
     ------
     UsageError
         If one of them is no run.
+
+    Examples
+    --------
+    >>> fedlearn.compare(run, run).same_bytes
+    True
     """
     from fedlearn.report.comparing import stored_runs
 

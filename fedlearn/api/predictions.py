@@ -40,7 +40,11 @@ class Predicts:
 
     @property
     def preparation(self) -> Preparation:
-        """How new rows are prepared, exactly as in training: it can be saved, read and used without the run."""
+        """How new rows are prepared, exactly as in training: it can be saved, read and used without the run.
+
+        >>> run.preparation.spec.name
+        'digits'
+        """
         from fedlearn.predicting import Preparation
 
         return Preparation.of(self.spec, self.settings)
@@ -59,6 +63,12 @@ class Predicts:
         ------
         UsageError
             If the examples have another kind of numbers, range or shape, or lack a column.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> run.inputs(np.zeros((2, 32, 32, 3), np.uint8)).shape
+        torch.Size([2, 3, 32, 32])
         """
         with guest():
             made: Any = self._made()
@@ -109,6 +119,13 @@ class Predicts:
         ------
         UsageError
             If a column is missing, or the rows are not what the model takes; in one line.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rows = np.zeros((2, 32, 32, 3), np.uint8)
+        >>> run.predict(rows).shape, run.predict(rows, top=3).shape
+        ((2,), (2, 3))
         """
         predictor = self.predictor(client=client, node=node, best=best, round_number=round_number)
         with guest():
@@ -134,6 +151,13 @@ class Predicts:
         ------
         UsageError
             As in `predict`; or if the run predicts numbers.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rows = np.zeros((2, 32, 32, 3), np.uint8)
+        >>> run.predict_proba(rows).sum(axis=1).round(3).tolist()
+        [1.0, 1.0]
         """
         predictor = self.predictor(client=client, node=node, best=best, round_number=round_number)
         with guest():
@@ -153,6 +177,14 @@ class Predicts:
         ----------
         client, node, best, round_number
             As in `predict`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rows = np.zeros((2, 32, 32, 3), np.uint8)
+        >>> predictor = run.predictor()
+        >>> [predictor.predict(rows[[place]]).shape for place in (0, 1)]
+        [(1,), (1,)]
         """
         from fedlearn.predicting.stored_model import predictor_in
 
@@ -167,6 +199,11 @@ class Predicts:
         ----------
         client, node, best
             As in `predict`.
+
+        Examples
+        --------
+        >>> len(run.to_sklearn().classes_)
+        10
         """
         from fedlearn.predicting.estimator import estimator_of
 
@@ -200,6 +237,11 @@ class Predicts:
         ------
         UsageError
             If the model is no network, a package is missing, or the network cannot be exported.
+
+        Examples
+        --------
+        >>> run.export("onnx", "digits.onnx")  # doctest: +SKIP
+        PosixPath('digits.onnx')
         """
         from fedlearn.predicting.exporting import exported
 

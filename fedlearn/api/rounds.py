@@ -150,9 +150,12 @@ def by_hand(
 
     Examples
     --------
-    >>> rounds = fedlearn.by_hand(clients=10, data="digits", rounds=1)  # doctest: +SKIP
-    >>> updates = rounds.train(rounds.select())  # doctest: +SKIP
-    >>> rounds.aggregate(updates), rounds.evaluate()  # doctest: +SKIP
+    >>> rounds = fedlearn.by_hand(clients=3, data="digits", model="linear", rounds=1)
+    >>> updates = rounds.train(rounds.select())
+    >>> sorted(rounds.aggregate(updates)), sorted(rounds.evaluate())
+    (['1.bias', '1.weight'], ['accuracy', 'loss'])
+    >>> rounds.finish().summary["status"]
+    'completed'
     """
     called: dict[str, Any] = {"clients": clients, "data": data, "model": model, "engine": ENGINE, **keywords}
     with as_called(called), guest():

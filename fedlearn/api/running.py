@@ -89,9 +89,9 @@ def run(
 
     Examples
     --------
-    >>> run = fedlearn.run(clients=10, data="digits", rounds=2, progress=False)  # doctest: +SKIP
-    >>> run.summary["accuracy"]  # doctest: +SKIP
-    0.71
+    >>> run = fedlearn.run(clients=3, data="digits", model="linear", rounds=2, engine="inline", progress=False)
+    >>> run.summary["status"], len(run.history)
+    ('completed', 2)
     """
     folder = resume.folder if isinstance(resume, Run) else Path(resume) if resume is not None else None
     called: dict[str, Any] = {"clients": clients, "data": data, "model": model, **keywords}

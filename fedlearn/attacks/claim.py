@@ -29,6 +29,12 @@ class Claim:
         The state that the node has made of it.
     num_examples
         The weight that the node claims.
+
+    Examples
+    --------
+    >>> claim = Claim({"w": np.zeros(2)}, {"w": np.ones(2)}, num_examples=20)
+    >>> claim.changed(lambda change: -change).arrays["w"].tolist()
+    [-1.0, -1.0]
     """
 
     state: State
@@ -51,6 +57,13 @@ class Attack:
 
     Keyword parameters of its constructor are ``attack.options``. Randomness comes from the generator that a method
     gets, which is the same on every engine; a method changes none of its arguments but `memory`.
+
+    >>> class Opposite(Attack):
+    ...     def reported(self, claim, *, memory, rng):
+    ...         return claim.changed(lambda change: -change)
+    >>> claim = Claim({"w": np.zeros(1)}, {"w": np.ones(1)}, num_examples=20)
+    >>> Opposite().reported(claim, memory={}, rng=np.random.default_rng(1)).arrays["w"].tolist()
+    [-1.0]
     """
 
     def check(self, spec: DataSpec) -> None:

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class Role(IntEnum):
-    """The kind of a stage. Stages stand in this order in a chain, at most one of each kind."""
+    """The kind of a stage. Stages stand in this order in a chain, at most one of each kind.
+
+    >>> sorted([Role.QUANTIZER, Role.SPARSIFIER])[0].name, str(Role.ENTROPY)
+    ('SPARSIFIER', 'entropy')
+    """
 
     RESIDUAL = 0
     SPARSIFIER = 1
@@ -35,6 +39,11 @@ class Part(NamedTuple):
     ----------
     length
         Number of entries; if not `exact`, the largest possible number.
+
+    Examples
+    --------
+    >>> Part("float32", 10).exact
+    True
     """
 
     dtype: str
@@ -53,6 +62,12 @@ class Stage(Protocol):
     ----------
     needs_change
         Whether the stage makes sense for the change of the weights only, as it is biased or counts unsent entries as 0.
+
+    Examples
+    --------
+    >>> from fedlearn.compression.fp16 import Fp16
+    >>> str(Fp16.role), Fp16.needs_change
+    ('quantizer', False)
     """
 
     role: ClassVar[Role]
@@ -79,6 +94,14 @@ class Sparsifier(Protocol):
         Whether unsent entries are null; else they are zero.
     allows_residual
         Whether unsent entries are a loss that a node may keep and add to its next update.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedlearn.compression.drop import Drop
+    >>> positions, _ = Drop(keep_ratio=0.25).choose({"w": np.arange(1000.0)}, seed=1)
+    >>> 200 < len(positions["w"]) < 300
+    True
     """
 
     leaves_null: bool
@@ -105,7 +128,14 @@ class Sparsifier(Protocol):
 
 
 class Transform(Protocol):
-    """Turns a float32 vector into another one of which a quantizer loses less."""
+    """Turns a float32 vector into another one of which a quantizer loses less.
+
+    >>> import numpy as np
+    >>> from fedlearn.compression.rotate import Rotate
+    >>> values = np.arange(1, 9, dtype=np.float32)
+    >>> Rotate().back(Rotate().forward(values, [8], seed=1), [8], seed=1).round(3).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+    """
 
     def lengths(self, before: Lengths) -> Lengths:
         """Return the segments of the output of `forward`."""
@@ -127,6 +157,13 @@ class Quantizer(Protocol):
     ----------
     rotates
         Whether the quantizer rotates the vector by itself, so that a `rotate` before it would be a second rotation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedlearn.compression.fp16 import Fp16
+    >>> Fp16().decode(Fp16().encode(np.ones(2, np.float32), [2], seed=1), [2], seed=1)
+    array([1., 1.], dtype=float32)
     """
 
     rotates: bool
@@ -192,6 +229,12 @@ def bits_from(argument: str, default: int, *, most: int) -> int:
 
 
 def nothing_from(argument: str) -> None:
-    """Raise ValueError for any argument of a stage that takes none."""
+    """Raise ValueError for any argument of a stage that takes none.
+
+    >>> nothing_from("0.1")
+    Traceback (most recent call last):
+        ...
+    ValueError: it takes no argument: write its name alone
+    """
     if argument:
         raise ValueError("it takes no argument: write its name alone")

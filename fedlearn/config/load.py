@@ -110,6 +110,14 @@ def flat_from_file(path: Path) -> dict[str, Any]:
     ------
     UsageError
         If the file cannot be read, or holds no TOML.
+
+    Examples
+    --------
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile(suffix=".toml") as file:
+    ...     _ = Path(file.name).write_text("training.lr = 0.1")
+    ...     flat_from_file(Path(file.name))
+    {'training.lr': 0.1}
     """
     try:
         return flat_from_toml(settings_bytes(path))

@@ -11,7 +11,11 @@ from typing import NamedTuple, Self
 
 
 class Member(NamedTuple):
-    """One place in a cohort."""
+    """One place in a cohort.
+
+    >>> Member(node_id=81, partition_id=3, position=0).partition_id
+    3
+    """
 
     node_id: int
     partition_id: int
@@ -19,7 +23,11 @@ class Member(NamedTuple):
 
 
 class At(NamedTuple):
-    """Where a run stands: the round and its attempt, both from 1."""
+    """Where a run stands: the round and its attempt, both from 1.
+
+    >>> At(round_number=2, attempt=1).where
+    {'round': 2, 'attempt': 1}
+    """
 
     round_number: int
     attempt: int
@@ -31,12 +39,16 @@ class At(NamedTuple):
 
 
 class Fate(StrEnum):
-    """How one node's part in a round ended."""
+    """How one node's part in a round ended.
 
-    REPORTED = "reported"  # in time, accepted, counted
-    FAILED = "failed"  # the node answered with an error, or its process died
-    REFUSED = "refused"  # the gate did not let the report in
-    LATE = "late"  # no report had come when the reporting deadline passed
+    >>> Fate("late") is Fate.LATE
+    True
+    """
+
+    REPORTED = "reported"  #: in time, accepted, counted
+    FAILED = "failed"  #: the node answered with an error, or its process died
+    REFUSED = "refused"  #: the gate did not let the report in
+    LATE = "late"  #: no report had come when the reporting deadline passed
 
 
 def needed_of(share: float, count: int) -> int:
@@ -98,6 +110,11 @@ class NodeReport(NamedTuple):
         Whether the node's own code has raised; `reason` is the exception then.
     norm
         L2 norm of the change, over the entries that were sent; 0 where the norm was not measured.
+
+    Examples
+    --------
+    >>> NodeReport(0, Fate.REPORTED, num_examples=20, metrics={"train_loss": 1.7}).fate.value
+    'reported'
     """
 
     position: int

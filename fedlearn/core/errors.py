@@ -68,7 +68,13 @@ class FedlearnError(Exception):
 
 
 class UsageError(FedlearnError):
-    """A request cannot be met; no run was started. The text is printable, even where it quotes a foreign text."""
+    """A request cannot be met; no run was started. The text is printable, even where it quotes a foreign text.
+
+    >>> raise UsageError("--clients 0: give at least 1")
+    Traceback (most recent call last):
+        ...
+    fedlearn.core.errors.UsageError: --clients 0: give at least 1
+    """
 
     exit_code = 2
 
@@ -87,6 +93,11 @@ class SettingError(UsageError):
         The value that it was given.
     allowed
         The values that are allowed, and what to do.
+
+    Examples
+    --------
+    >>> print(SettingError("training.lr", -1, "give a number above 0"))
+    training.lr = -1: give a number above 0
     """
 
     def __init__(self, setting: str, value: object, allowed: str) -> None:
@@ -165,6 +176,11 @@ class Refused(FedlearnError):
         A short fixed word for tables and logs, as ``"wrong-shape"``.
     detail
         One line that names the parameter, the value received and the value expected; cut, as it may quote a node.
+
+    Examples
+    --------
+    >>> print(Refused("wrong-shape", "fc.weight: (3,), not (4,)"))
+    wrong-shape: fc.weight: (3,), not (4,)
     """
 
     def __init__(self, reason: str, detail: str) -> None:

@@ -15,9 +15,13 @@ Measured = Mapping[str, float | None]
 
 
 class Combine(StrEnum):
-    """How the values that the nodes of a cohort report become one number."""
+    """How the values that the nodes of a cohort report become one number.
 
-    MEAN = "mean"  # weighted by examples
+    >>> Combine("mean") is Combine.MEAN
+    True
+    """
+
+    MEAN = "mean"  #: weighted by examples
     LARGEST = "largest"
 
 

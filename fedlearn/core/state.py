@@ -24,12 +24,16 @@ State = Mapping[str, Array]
 
 
 class UpdateKind(StrEnum):
-    """The meaning of an update's entries, which says how updates may be combined."""
+    """The meaning of an update's entries, which says how updates may be combined.
 
-    DENSE = "dense"  # every entry is present; any average is meaningful
-    MASKED = "masked"  # some entries are null; average each entry over the nodes that sent it
-    ENSEMBLE = "ensemble"  # members to be united; averaging entries is meaningless
-    SUMS = "sums"  # whole numbers to be added up, and appended to those of the state; no weights, no mean
+    >>> UpdateKind.MASKED.is_averaged, UpdateKind.SUMS.is_averaged
+    (True, False)
+    """
+
+    DENSE = "dense"  #: every entry is present; any average is meaningful
+    MASKED = "masked"  #: some entries are null; average each entry over the nodes that sent it
+    ENSEMBLE = "ensemble"  #: members to be united; averaging entries is meaningless
+    SUMS = "sums"  #: whole numbers to be added up, and appended to those of the state; no weights, no mean
 
     @property
     def is_averaged(self) -> bool:
@@ -38,10 +42,14 @@ class UpdateKind(StrEnum):
 
 
 class Sends(StrEnum):
-    """The values of an update: weights, or their change."""
+    """The values of an update: weights, or their change.
 
-    WEIGHTS = "weights"  # the node's new parameters
-    UPDATE = "update"  # the change of the parameters against the state that the node was sent
+    >>> Sends("update") is Sends.UPDATE
+    True
+    """
+
+    WEIGHTS = "weights"  #: the node's new parameters
+    UPDATE = "update"  #: the change of the parameters against the state that the node was sent
 
 
 NEVER_NEGATIVE = ("running_var", "num_batches_tracked")
@@ -74,7 +82,11 @@ def is_running(name: str) -> bool:
 
 
 def takes_steps(name: str, array: Array) -> bool:
-    """Return whether steps change an array; whole numbers and running statistics are only averaged."""
+    """Return whether steps change an array; whole numbers and running statistics are only averaged.
+
+    >>> takes_steps("0.weight", np.zeros(2)), takes_steps("1.running_mean", np.zeros(2))
+    (True, False)
+    """
     return array.dtype.kind == "f" and not is_running(name)
 
 
@@ -101,7 +113,11 @@ def kept_in_bounds(after: State, before: State) -> State:
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """Shape and dtype of one named array."""
+    """Shape and dtype of one named array.
+
+    >>> ArraySpec((2, 3), "float32").size
+    6
+    """
 
     shape: tuple[int, ...]
     dtype: str
@@ -178,6 +194,11 @@ class Entries:
         All entries in C order, shape (size,), or the sent ones, shape (n_sent,).
     positions
         Flat C-order positions of the sent values, ascending, shape (n_sent,); None where every entry was sent.
+
+    Examples
+    --------
+    >>> Entries(np.arange(6.0)).dense(ArraySpec((2, 3), "float64")).tolist()
+    [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     """
 
     values: Array

@@ -38,6 +38,8 @@ class Evaluation:
     weights
         Metric -> what its sum is divided by, where that is not `count`: targets that a loss ignores weigh nothing.
 
+    Examples
+    --------
     >>> parts = Evaluation({"accuracy": 3}, 4) + Evaluation({"accuracy": 2}, 6)
     >>> parts.means
     {'accuracy': 0.5}

@@ -89,6 +89,14 @@ def torch_module(given: object, *, imports: Sequence[str] = ()) -> ModelSpec:
         is used as it is.
     imports
         Further modules that are imported before workers are forked.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from fedlearn.data.cifar10 import SPEC
+    >>> row = torch_module(lambda spec: nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, spec.classes)))
+    >>> row.build_model(SPEC, {}).names
+    ['1.weight', '1.bias']
     """
     return ModelSpec(partial(_of_module, given), imports=imports)
 

@@ -24,6 +24,11 @@ class Participation(NamedTuple):
         The mean of its training; None where it did not report, or said none.
     seconds
         From the instruction to its report; None where none came in time.
+
+    Examples
+    --------
+    >>> Participation(partition_id=3, num_examples=20, loss=0.7, seconds=None).loss
+    0.7
     """
 
     partition_id: int
@@ -42,13 +47,19 @@ class Selector:
     ----------
     clients, seed
         Of the run.
+
+    Examples
+    --------
+    >>> drawn = Selector(clients=10, seed=1).draw(np.arange(10), 4, At(1, 1))
+    >>> len(drawn), drawn == Selector(clients=10, seed=1).draw(np.arange(10), 4, At(1, 1))
+    (4, True)
     """
 
-    invites: ClassVar[float] = 1.3  # nodes asked for each one wanted, unless rounds.invited says how many
-    asks_all: ClassVar[bool] = False  # whether every node is asked, and must be ready
-    may_draw_none: ClassVar[bool] = False  # whether no node at all is a valid draw, and a round without reports one
-    goes_by_time: ClassVar[bool] = False  # whether it learns from `Participation.seconds`
-    goes_by_loss: ClassVar[bool] = False  # whether it learns from `Participation.loss`, which private nodes never say
+    invites: ClassVar[float] = 1.3  #: nodes asked for each one wanted, unless rounds.invited says how many
+    asks_all: ClassVar[bool] = False  #: whether every node is asked, and must be ready
+    may_draw_none: ClassVar[bool] = False  #: whether no node at all is a valid draw, and a round without reports one
+    goes_by_time: ClassVar[bool] = False  #: whether it learns from `Participation.seconds`
+    goes_by_loss: ClassVar[bool] = False  #: whether it learns from `Participation.loss`, which private nodes never say
 
     def __init__(self, *, clients: int, seed: int) -> None:
         self.clients = clients
@@ -93,6 +104,13 @@ class LearningSelector(Selector):
         How long it last took; infinite where it has never been in time.
     tried
         The round in which it last took part; 0: never.
+
+    Examples
+    --------
+    >>> selector = LearningSelector(clients=3, seed=1)
+    >>> selector.learn([Participation(partition_id=2, num_examples=20, loss=0.5, seconds=1.5)], round_number=1)
+    >>> selector.losses.tolist(), selector.tried.tolist()
+    ([inf, inf, 0.5], [0, 0, 1])
     """
 
     invites = 5.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import zlib
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
@@ -13,6 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.docs.test_api import LISTED
 from tests.end_to_end.chromium import WIDTHS, Visit, headless
 
 LONG = pytest.mark.long
@@ -28,7 +30,10 @@ LOOKED_FOR = {
     "settings": "reference/generated/settings", "command line": "reference/generated/commands",
 }  # fmt: skip
 HREFS = "links => links.map(link => link.href)"
-SHOWN = ("index.html", "gallery/scaffold.html", "explanations/compared.html", "reference/generated/settings.html")
+SHOWN = (
+    *("index.html", "gallery/scaffold.html", "explanations/compared.html", "reference/generated/settings.html"),
+    *("reference/api/strategies.html", "reference/api/fedlearn.run.html"),
+)
 
 
 class Html(HTMLParser):
@@ -107,6 +112,21 @@ def test_nothing_is_loaded_from_elsewhere(pages):
     assert {
         link for page in pages.values() for link in page.loaded if urlsplit(link).scheme not in ("", "data")
     } == set()
+
+
+@LONG
+def test_another_project_can_link_to_each_name_of_the_reference(site):
+    """Its ``intersphinx`` reads these lines: name, ``py:`` and kind, priority, address."""
+    lines = zlib.decompress((site / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode().splitlines()
+    found = {line.split()[0] for line in lines if " py:" in line}
+    assert {*LISTED, "fedlearn.runs", "fedlearn.Run.report", "fedlearn.Run.predict"} - found == set()
+
+
+@LONG
+def test_types_and_sources_are_linked(pages, site):
+    links = pages[site / "reference/api/fedlearn.extend.FedAvg.html"].links
+    assert "fedlearn.extend.Turn.html#fedlearn.extend.Turn" in links
+    assert "../../_modules/strategies/fedavg.html#FedAvg" in links
 
 
 @LONG

@@ -11,7 +11,11 @@ from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel, ReadBy,
 
 
 class DataSettings(Settings):
-    """Settings of the data: which examples there are, and which node has which of them."""
+    """Settings of the data: which examples there are, and which node has which of them.
+
+    >>> DataSettings(partition="dirichlet", alpha=0.1).alpha
+    0.1
+    """
 
     dataset: Annotated[str, Flag("--dataset", "NAME", Panel.LEARNING), AlsoCalled({"dataset", "data"})] = Field(
         default="auto",

@@ -39,6 +39,12 @@ class Classification(Objective):
     class_axis
         Axis of the outputs on which the classes stand, 1 or -1, as the module's ``class_axis`` says; None: the shape
         says it.
+
+    Examples
+    --------
+    >>> from fedlearn.data.cifar10 import SPEC
+    >>> round(Classification(SPEC).loss(torch.zeros(2, 10), torch.tensor([0, 1])).item(), 4)
+    2.3026
     """
 
     metrics = NEURAL_CLASSIFIER

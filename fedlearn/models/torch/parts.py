@@ -218,7 +218,11 @@ def _frozen_buffers(module: nn.Module, within: bool) -> Iterator[int]:
 
 
 def last_layer(module: nn.Module) -> str:
-    """Return the name of the last layer of a module that has parameters of its own, in the order of the module."""
+    """Return the name of the last layer of a module that has parameters of its own, in the order of the module.
+
+    >>> last_layer(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2), nn.Softmax(1)))
+    '2'
+    """
     names = [
         name for name, part in module.named_modules() if name and any(True for _ in part.parameters(recurse=False))
     ]
