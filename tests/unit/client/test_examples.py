@@ -54,7 +54,9 @@ def test_too_few_nodes_with_examples_are_refused_with_the_remedy():
 def test_file_that_leaves_nodes_out_is_said(tmp_path):
     places = tmp_path / "nodes.csv"
     places.write_text("node\n" + "".join(f"{(row % 2) * 3}\n" for row in range(1442)))
-    with pytest.raises(SettingError, match=r"2 of 4 clients have no examples, .* take another data.partition, or --coh"):
+    with pytest.raises(
+        SettingError, match=r"2 of 4 clients have no examples, .* take another data.partition, or --coh"
+    ):
         node.empty_nodes(config_from(FLAT | {"data.partition": str(places)}))
 
 
