@@ -37,7 +37,7 @@ def test_nodes_without_examples_are_said_before_round_1():
     config = config_from(FLAT | SKEWED | {"data.alpha": 0.02})
     empty = int((node.partitions_of(config).sizes() == 0).sum())
     assert 0 < empty <= 4
-    assert node.empty_nodes(config) == (f"{empty} of 20 nodes have no examples: they never take part",)
+    assert node.empty_nodes(config) == (f"{empty} of 20 clients have no examples: they never take part",)
     assert node.empty_nodes(config_from(FLAT)) == ()
 
 
@@ -45,7 +45,7 @@ def test_too_few_nodes_with_examples_are_refused_with_the_remedy():
     with pytest.raises(SettingError) as raised:
         node.empty_nodes(config_from(FLAT | SKEWED | {"data.alpha": 0.01}))
     assert str(raised.value) == (
-        "data.alpha = 0.01: 5 of 20 nodes have no examples, and 16 must be ready in each round: "
+        "data.alpha = 0.01: 5 of 20 clients have no examples, and 16 must be ready in each round: "
         "take another data.alpha, or --cohort 15"
     )
     node.empty_nodes(config_from(FLAT | SKEWED | {"data.alpha": 0.01, "rounds.cohort": 15}))
@@ -54,7 +54,9 @@ def test_too_few_nodes_with_examples_are_refused_with_the_remedy():
 def test_file_that_leaves_nodes_out_is_said(tmp_path):
     places = tmp_path / "nodes.csv"
     places.write_text("node\n" + "".join(f"{(row % 2) * 3}\n" for row in range(1442)))
-    with pytest.raises(SettingError, match=r"2 of 4 nodes have no examples, .* take another data.partition, or --coh"):
+    with pytest.raises(
+        SettingError, match=r"2 of 4 clients have no examples, .* take another data.partition, or --coh"
+    ):
         node.empty_nodes(config_from(FLAT | {"data.partition": str(places)}))
 
 

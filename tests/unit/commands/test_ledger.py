@@ -48,9 +48,9 @@ def test_gaussian_noise_is_listed_by_its_parameters_and_counted_at_a_delta(tmp_p
         ledger.once(booking, lambda: b"sum", budget=8.0, delta=1e-5)
     assert command("show", tmp_path, "--delta", "1e-5") == 0
     said = capsys.readouterr().out
-    assert "delta = 1e-05 (add or remove one node; unit: node)" in said
+    assert "delta = 1e-05 (add or remove one client; unit: client)" in said
     first = next(" ".join(line.split()) for line in said.splitlines() if "z 4" in line)
-    assert first.startswith("1970-01-02 00:00 run cnn 1 z 4 x 1 of 30, rate 0.2 add or remove one node secure yes 0.")
+    assert first.startswith("1970-01-02 00:00 run cnn 1 z 4 x 1 of 30, rate 0.2 add or remove one client secure yes 0.")
     assert command("check", tmp_path) == 0
     assert "2 bookings, 2 published, epsilon = 0." in capsys.readouterr().out
     assert command("show", tmp_path, "--delta", "1") == 2

@@ -101,7 +101,7 @@ def test_tables_of_nodes_are_declared_alike():
     other = from_frame(people(), **{**DECLARED, "bounds": {"age": (0, 99)}, "categories": {}})
     for nodes, why in (
         ({"a": table, "b": other}, "client 'b' has another .* than client 'a': declare all clients alike"),
-        ({"a": table, "b": (np.zeros((4, 2)), [0, 1, 0, 1])}, "node 'a' is a data set, and node 'b' is none"),
+        ({"a": table, "b": (np.zeros((4, 2)), [0, 1, 0, 1])}, "client 'a' is a data set, and client 'b' is none"),
     ):
         with pytest.raises(UsageError, match=why):
             from_any(nodes)

@@ -112,7 +112,7 @@ def test_what_fits_passes(traits, flat):
             "use compression.codec = 'drop', ",
         ),
         *(
-            (CNN, {"compression__downlink": chain}, f"compression.downlink = {chain!r}: nodes need the whole state")
+            (CNN, {"compression__downlink": chain}, f"compression.downlink = {chain!r}: clients need the whole state")
             for chain in ("drop:0.5", "top-k:0.5", "sign", "residual,eden")
         ),
         *(
