@@ -96,6 +96,6 @@ def test_nan_is_no_answer_and_never_the_best_round(tmp_path, settings):
 
 def test_nodes_without_examples_are_known_before_round_1(tmp_path):
     given = {**SMALL, "data": "digits", "clients": 20, "partition": "dirichlet"}
-    with pytest.raises(UsageError, match=r"data\.alpha = 0\.01: 5 of 20 nodes have no examples, .* or cohort=15"):
+    with pytest.raises(UsageError, match=r"data\.alpha = 0\.01: 5 of 20 clients have no examples, .* or cohort=15"):
         fedlearn.run(model="linear", out=tmp_path / "run", settings={"data.alpha": 0.01}, **given)
     assert not (tmp_path / "run" / "checkpoint.json").exists()

@@ -64,7 +64,7 @@ def test_what_cannot_be_stacked_is_said_once_and_trained_one_by_one(execute, cap
     with caplog.at_level(logging.WARNING):
         execute({**STACKED, "model.name": "faulty:model"}, engine="inline")
     said = [record.getMessage() for record in caplog.records if "training.stack" in record.getMessage()]
-    why = "FaultySGD changes how a node is trained, and does not say can_stack = True"
+    why = "FaultySGD changes how a client is trained, and does not say can_stack = True"
     assert said == [f"training.stack = 4: clients are trained one by one: {why}"]
 
 

@@ -37,7 +37,7 @@ def test_nodes_without_examples_are_said_before_round_1():
     config = config_from(FLAT | SKEWED | {"data.alpha": 0.02})
     empty = int((node.partitions_of(config).sizes() == 0).sum())
     assert 0 < empty <= 4
-    assert node.empty_nodes(config) == (f"{empty} of 20 nodes have no examples: they never take part",)
+    assert node.empty_nodes(config) == (f"{empty} of 20 clients have no examples: they never take part",)
     assert node.empty_nodes(config_from(FLAT)) == ()
 
 

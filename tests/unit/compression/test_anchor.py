@@ -126,7 +126,7 @@ def test_an_anchor_that_cannot_be_is_refused(chain, why):
 
 
 def test_reports_have_no_anchor():
-    with pytest.raises(SettingError, match="nodes keep an anchor of what is sent down to them: write "):
+    with pytest.raises(SettingError, match="clients keep an anchor of what is sent down to them: write "):
         load_codec(CompressionSettings(codec="anchor:50,eden"))
 
 
