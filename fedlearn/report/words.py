@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 HEADINGS = {
     "choose": "Runs",
@@ -59,6 +60,7 @@ def word(name: str) -> str:
     return WORDS.get(name, name)
 
 
+@lru_cache(maxsize=4096)
 def readable(name: str) -> str:
     """Return the name of a run for people: in the name of a sweep's run, short names of settings.
 

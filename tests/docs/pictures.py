@@ -11,7 +11,7 @@
 | `notebook.png` | the same run in a notebook |
 | `classes.png` | the section of classes on its page |
 | `terminal.svg` | the same run in a terminal, between its fourth and fifth round |
-| `live_page.png` | the live page of a run that goes on |
+| `live_page.png` | its live page at the same time |
 | `sweep_page.png` | the page of a sweep over two strategies and three seeds |
 """
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,7 @@ NULLS = ROOT / "docs" / "tutorials" / "figures" / "null_is_not_zero.svg"
 TABLES = ROOT / "docs" / "reference" / "compression_tables.md"
 TALL = 940  # pixels of a page: its results and its curves
 WIDE = 1280  # pixels of a desk
+MARGIN = 14  # pixels around an element
 COLUMNS = 100  # of the terminal
 COMMAND = "fedlearn simulate --dataset digits --clients 10 --rounds 5 --batch-size 10 --lr 0.02"
 CALL = 'run = fedlearn.run(clients=10, data="digits", rounds=5, batch_size=10, lr=0.02)\nrun'
@@ -120,20 +122,20 @@ def draw_nulls(path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def photograph(page: Path | str, picture: Path, *, height: int = TALL, of: str = "", wait: str = "") -> None:
-    """Open a page at the width of a desk, and store its top, or only the element of a selector.
-
-    Parameters
-    ----------
-    wait
-        A text of the page's head that must have come.
-    """
+def photograph(page: Path | str, picture: Path, *, height: int = TALL, of: str = "", is_live: bool = False) -> None:
+    """Open a page at the width of a desk, and store its top, or only the element of a selector with a margin."""
     with headless() as browser:
         visit = Visit(browser, page.as_uri() if isinstance(page, Path) else page)
         visit.page.set_viewport_size({"width": WIDE, "height": height})
-        if wait:
-            visit.waits_for("#head", wait)
-        (visit.page.locator(of) if of else visit.page).screenshot(path=picture)
+        if is_live:
+            visit.waits_for("#link", "connected")
+        if not of:
+            visit.page.screenshot(path=picture)
+            return
+        box = visit.page.locator(of).bounding_box()
+        clip = {side: max(box[side] - MARGIN, 0) for side in "xy"}
+        clip |= {side: box[side] + 2 * MARGIN for side in ("width", "height")}
+        visit.page.screenshot(path=picture, full_page=True, clip=clip)
 
 
 def terminal(folder: Path, picture: Path) -> None:
@@ -160,27 +162,30 @@ def notebook(folder: Path, picture: Path) -> None:
 
 
 def live_page(folder: Path, picture: Path) -> None:
-    """Photograph the live page while a run goes on."""
-    command = [
-        sys.executable,
-        "-m",
-        *COMMAND.replace("--rounds 5", "--rounds 20").split(),
-        "--dashboard",
-        "0",
-        "--out",
-        str(folder),
-    ]
+    """Photograph the live page of a run before its last round: of a copy of its folder as it was by then."""
+    going = folder.parents[1] / "going" / folder.name
+    going.mkdir(parents=True)
+    for name in ("settings.toml", "environment.json", "data.json", "dealt.json"):
+        shutil.copy(folder / name, going)
+    events = (folder / "events.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    last = max(place for place, event in enumerate(events) if '"event": "round-started"' in event)
+    (going / "events.jsonl").write_text("".join(events[: last + 1]), encoding="utf-8")
+    for name in ("metrics.csv", "nodes.csv"):
+        rows = (folder / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        end = rows[-1].partition(",")[0]  # the last round
+        (going / name).write_text("".join(row for row in rows if row.partition(",")[0] != end), encoding="utf-8")
+    command = [sys.executable, "-m", "fedlearn", "dashboard", str(going), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         url = re.search(r"http://\S+", process.stdout.readline())[0]
-        photograph(url, picture, wait="round 12 of 20")
+        photograph(url, picture, is_live=True)
         process.terminate()
 
 
 def sweep_page(folder: Path, picture: Path) -> None:
     """Photograph the page of a sweep."""
     made = fedlearn.sweep(
-        vary={"strategy": ["fedavg", "fedadam"]}, seeds=[1, 2, 3], data="digits", model="linear", clients=10, rounds=10,
-        lr=0.02, partition="dirichlet", out=folder,
+        vary={"strategy": ["fedavg", "fedadam"]}, seeds=[1, 2, 3], data="digits", model="linear", clients=5, rounds=8,
+        batch_size=10, lr=0.02, partition="dirichlet", out=folder,
     )  # fmt: skip
     photograph(made.page, picture, height=1000)
 
@@ -192,7 +197,6 @@ def main(names: list[str]) -> None:
         pictures: dict[str, Callable[[Path], object]] = {
             "why.svg": draw,
             "null_is_not_zero.svg": lambda _: draw_nulls(NULLS),
-            "live_page.png": lambda picture: live_page(folder / "live", picture),
             "sweep_page.png": lambda picture: sweep_page(folder / "sweep", picture),
         }
         of_readme: dict[str, Callable[[Path, Path], object]] = {
@@ -202,6 +206,7 @@ def main(names: list[str]) -> None:
             ),
             "notebook.png": notebook,
             "terminal.svg": terminal,
+            "live_page.png": live_page,
         }
         wanted = [name for name in (*pictures, *of_readme) if not names or Path(name).stem in names]
         if not {*wanted}.isdisjoint(of_readme):
