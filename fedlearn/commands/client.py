@@ -131,6 +131,11 @@ def client(
         typer.Option(metavar="N", envvar=f"{VARIABLE}BINS", rich_help_panel=OWNER,
                      help="Bins of a column in exact statistics; else 20. No server chooses others."),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN,...", envvar=f"{VARIABLE}GROUPS", rich_help_panel=OWNER,
+                     help="Columns by which exact statistics may be grouped; else all that are declared."),
+    ] = None,
     models: Annotated[
         str | None,
         typer.Option(metavar="NAME,...", envvar=f"{VARIABLE}MODELS", rich_help_panel=OWNER,
@@ -172,7 +177,7 @@ def client(
     check_attack(attack, attack_options, has_ledger=ledger is not None)
     allowed = {
         "largest_epsilon": largest_epsilon, "delta": delta, "epsilon_of_a_run": epsilon_of_a_run,
-        "least_records": least_records, "bins": bins,
+        "least_records": least_records, "bins": bins, "groups": groups,
         "most_questions": most_questions, "models": models, "hours": hours, "seeded_noise": seeded_noise or None,
         "public_sizes": public_sizes or None, "declared": declared,
     }  # fmt: skip

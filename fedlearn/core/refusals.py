@@ -36,6 +36,10 @@ REFUSALS = {
         "a setting or the message names code that is in none of fedlearn's tables, or a codec with a private model",
         "use names that fedlearn settings lists, and no codec with a private model",
     ),
+    "group-not-allowed": Refusal(
+        "sums would be exact, by groups of a column by which the owner allows none",
+        "leave out model.options.by and model.options.strata, or ask the owner (--groups)",
+    ),
     LACKS: Refusal(
         "the node's own copy of the model has other frozen arrays than the server's",
         "nothing: the server sends those of its model once; if it comes again, look into the server's log",

@@ -126,9 +126,8 @@ def test_cox_with_strata_is_that_of_lifelines():
 @pytest.mark.parametrize("count", [3, 8, pytest.param(40, marks=pytest.mark.long)])
 def test_curves_of_uneven_sites_are_those_of_lifelines(count):
     lifelines = pytest.importorskip("lifelines")
-    found = fit(
-        "kaplan-meier", at_sites(FRAME, "weeks", [*COLUMNS, "died"], count), event="died", by="ward", restricted=30
-    )
+    tables = at_sites(FRAME, "weeks", [*COLUMNS, "died"], count)
+    found = fit("kaplan-meier", tables, event="died", by="ward", restricted=30, least_count=1)
     life, survival = found.table("life"), found.table("survival")
     for curve in found.curves:
         frame = FRAME[FRAME.ward == curve.name]
@@ -152,8 +151,8 @@ def test_times_between_points_of_the_grid_are_rounded_up():
     frame = leukemia()
     later = frame.assign(weeks=np.ceil(frame.weeks / 4) * 4)
     for model in ("cox", "kaplan-meier"):
-        merged = fit(model, leukemia_table(frame), event="relapse", step=4.0)
-        expected = fit(model, leukemia_table(later), event="relapse", step=4.0)
+        merged = fit(model, leukemia_table(frame), event="relapse", step=4.0, least_count=1)
+        expected = fit(model, leukemia_table(later), event="relapse", step=4.0, least_count=1)
         assert merged.tables[0].rows == expected.tables[0].rows
 
 
@@ -162,7 +161,7 @@ def test_a_description_is_that_of_pandas_and_scipy():
     frame["age"] = frame.age.clip(*BOUNDS["age"])
     columns = [*COLUMNS, "sick"]
     tables = [table(part, "score", columns) for part in (frame[:77], frame[77:80], frame[80:])]
-    found = fit("describe", tables, by="sick", bins=1000)
+    found = fit("describe", tables, by="sick", bins=1000, least_count=1)
     numbers = found.table("numbers")
     for name in ("age", "dose", "score"):
         for label in ("all", "no", "yes"):
