@@ -352,7 +352,7 @@ class Ties:
     Parameters
     ----------
     events, at_risk, of_dead
-        (times,) numbers d of events; S and E. With E of zero, f makes no difference: that is Breslow's rule.
+        (times,) numbers d of events; S and E. With E of zero f is zero: that is Breslow's rule.
     """
 
     def __init__(self, events: FloatArray, at_risk: FloatArray, of_dead: FloatArray) -> None:
@@ -360,7 +360,7 @@ class Ties:
         counts = np.rint(events).astype(np.int64)
         place = np.repeat(np.arange(len(counts)), counts)
         order = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
-        f = order / counts[place]
+        f = np.where(of_dead[place] > 0, order / counts[place], 0.0)
         s = at_risk[place] - f * of_dead[place]
 
         def total(each: FloatArray) -> FloatArray:

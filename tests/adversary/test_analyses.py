@@ -19,7 +19,7 @@ from tests.oracles.studies import BOUNDS, patients, table
 
 COLUMNS = ["age", "dose"]
 FRAME = patients(60, seed=8)
-SETTINGS = {"engine.name": "inline", "rounds.cohort": 0, "rounds.total": 20, "secure.sums": "masked"}
+SETTINGS = {"engine.name": "inline", "rounds.cohort": 0, "rounds.total": 20, "secure.sums": "masked", "secure.dropouts": 0.0}
 
 
 def test_of_sites_of_one_record_a_run_holds_no_number_under_masks(tmp_path, monkeypatch):
@@ -27,15 +27,17 @@ def test_of_sites_of_one_record_a_run_holds_no_number_under_masks(tmp_path, monk
     sent, ask = [], GLM.asked
 
     def asked(self, state, rows):
-        sent.append(ask(self, state, rows))
-        return sent[-1]
+        sent.append((len(rows), ask(self, state, rows)))
+        return sent[-1][1]
 
     monkeypatch.setattr(GLM, "asked", asked)
     data, settings = table(FRAME[:6], "score", ["age"]), {**SETTINGS, "model.options": {"family": "normal"}}
     run = fedlearn.run(clients=6, data=data, model="glm", settings=settings, out=tmp_path, progress=False)
     stored = b"".join(path.read_bytes() for path in run.folder.rglob("*") if path.is_file())
-    assert np.sum(sent[:6], axis=0).tobytes() in stored
-    assert not any(sums.tobytes() in stored for sums in sent)
+    of_round_1 = sent[: run.model().facts["sites"]]
+    assert 1 in [rows for rows, _ in of_round_1]
+    assert np.sum([sums for _, sums in of_round_1], axis=0).tobytes() in stored
+    assert not any(sums.tobytes() in stored for _, sums in sent)
 
 
 def test_a_value_beyond_its_bound_moves_nothing_beyond_it():
@@ -57,12 +59,14 @@ GARBAGE = {
 @pytest.mark.parametrize("kind", GARBAGE)
 def test_a_site_whose_numbers_are_garbage_is_refused_and_the_answer_is_that_of_the_others(tmp_path, monkeypatch, kind):
     """Without masks, as under masks no single report is seen."""
-    fit_honestly = ExactSumsLearner.fit
+    fit_honestly, honest = ExactSumsLearner.fit, {}
 
     def lie(self, state, task):
         found = fit_honestly(self, state, task)
         if task.partition_id == 2:
             found.arrays["sums"] = GARBAGE[kind](found.arrays["sums"])
+        else:
+            honest[task.partition_id] = len(task.indices)
         return found
 
     monkeypatch.setattr(ExactSumsLearner, "fit", lie)
@@ -70,7 +74,7 @@ def test_a_site_whose_numbers_are_garbage_is_refused_and_the_answer_is_that_of_t
     run = fedlearn.run(
         clients=3, data=table(FRAME, "score", COLUMNS), model="glm", settings=settings, out=tmp_path, progress=False
     )
-    assert run.model().facts["sites"] == 2 and run.model().facts["records"] == 40
+    assert run.model().facts["sites"] == 2 and run.model().facts["records"] == sum(honest.values()) < 60
     events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
     assert any("refused" in json.dumps(event) for event in events)
 
