@@ -16,6 +16,7 @@ every other message, before anything is loaded. The node's log has the reason; a
 | ``sets-not-remembered`` | sums would be exact, and the node lists no peers or has no ledger | yes |
 | ``rows-chosen`` | sums would be exact, and a setting would choose or cut what a node adds | yes |
 | ``bins-not-declared`` | sums would be exact, in other bins than the owner has declared | yes |
+| ``group-not-allowed`` | sums would be exact, by groups of a column by which the owner allows none | yes |
 | ``private-model`` | the model is private, and is not measured on nodes | yes |
 | ``data-not-allowed`` | the data lie outside of the node's data folder, or are not what the owner has declared | |
 | ``epsilon-too-large`` | a run may not spend so much | |
@@ -43,7 +44,7 @@ from typing import Any
 from flwr.app import MessageType
 
 from client.owner.peers import colluders_of, lists_peers
-from client.owner.signed_sets import bins_of, chooses_rows, may_sum_exactly, sums_exactly
+from client.owner.signed_sets import bins_of, chooses_rows, groups_of, may_sum_exactly, sums_exactly
 from client.request import Request
 from fedlearn import wire
 from fedlearn.compression import is_ours
@@ -72,6 +73,7 @@ SUMS_NOT_MASKED = "sums-not-masked"
 SETS_NOT_REMEMBERED = "sets-not-remembered"
 ROWS_CHOSEN = "rows-chosen"
 BINS_NOT_DECLARED = "bins-not-declared"
+GROUP_NOT_ALLOWED = "group-not-allowed"
 NOT_IN_THESE_HOURS = "not-in-these-hours"
 NOT_MEASURED = "private-model"
 NOT_ENOUGH = "not-enough-records"
@@ -139,6 +141,8 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return CODE_NOT_ALLOWED
     if sums_exactly(config) and bins_of(config) not in (None, policy.bins):
         return BINS_NOT_DECLARED
+    if sums_exactly(config) and policy.groups and not groups_of(config) <= set(policy.groups):
+        return GROUP_NOT_ALLOWED
     may_be_private = is_known_as_private or name not in MODELS
     if may_be_private:
         is_coded_down = config.compression.downlink != NO_CODEC

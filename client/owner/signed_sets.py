@@ -71,6 +71,12 @@ def bins_of(config: RunConfig) -> object:
     return json.loads(config.model.options or "{}").get("bins", Policy.model_fields["bins"].default)
 
 
+def groups_of(config: RunConfig) -> set[str]:
+    """Return the columns by which a run of an analysis groups records."""
+    options = json.loads(config.model.options or "{}")
+    return {options[role] for role in ("by", "strata") if options.get(role)}
+
+
 def may_sum_exactly(request: Request) -> bool:
     """Return whether a real node can keep to its part: its peers are listed, and sets can be remembered."""
     return lists_peers(request) and bool(request.context.node_config.get("ledger"))

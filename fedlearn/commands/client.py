@@ -108,6 +108,10 @@ LIMITS = {
     "bins": Option(
         int | None, None, "N", "Bins of a column in exact statistics (default 20); no server can change them.", OWNER,
     ),
+    "groups": Option(
+        str | None, None, "COLUMN,...",
+        "Columns by which exact statistics may be grouped (default: all that are declared).", OWNER,
+    ),
     "models": Option(str | None, None, "NAME,...", "Allowed models (default: fedlearn's private ones).", OWNER),
     "declared": Option(
         str | None, None, "FILE",

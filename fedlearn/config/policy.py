@@ -43,10 +43,12 @@ class Policy(Settings):
     """File that declares the owner's table, in the node's data folder. With --own-data no server names another one."""
     bins: Annotated[int, Field(ge=1, le=1000)] = 20
     """Bins of each numeric column in exact statistics. By several grids a server would find single values."""
+    groups: tuple[str, ...] = ()
+    """Columns by which exact statistics may be grouped; all that are declared unless given."""
     models: tuple[str, ...] = ()
     """Names of the models that may be trained; all private models of fedlearn unless given."""
 
-    @field_validator("models", mode="before")
+    @field_validator("models", "groups", mode="before")
     @classmethod
     def _names(cls, given: object) -> object:
         """Split the names that a node's config holds in one text."""
@@ -98,7 +100,8 @@ class Policy(Settings):
 
     def as_node_config(self) -> dict[str, str | int | float | bool]:
         """Return the policy as entries of a node's config."""
-        given = self.model_dump(exclude_defaults=True) | {"models": ",".join(self.models)}
+        names = {"models": ",".join(self.models), "groups": ",".join(self.groups)}
+        given = self.model_dump(exclude_defaults=True) | names
         return {_key(name): value for name, value in given.items() if value != ""}
 
     @property

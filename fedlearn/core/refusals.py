@@ -36,6 +36,10 @@ REFUSALS = {
         "a setting or the message names code outside of fedlearn's tables, or a codec with a private model",
         "use names that fedlearn settings lists, and no codec with a private model",
     ),
+    "group-not-allowed": Refusal(
+        "sums would be exact, by groups of a column by which the owner allows none",
+        "leave out model.options.by and model.options.strata, or ask the owner (--groups)",
+    ),
     LACKS: Refusal(
         "the client's copy of the model has other frozen arrays than the server's",
         "nothing: the server sends its frozen arrays once; if the word comes again, read the server's log",

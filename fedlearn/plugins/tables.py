@@ -92,6 +92,7 @@ MODELS = {
     "kaplan-meier": "fedlearn.statistics.rows:KAPLAN_MEIER",
     "cox": "fedlearn.statistics.rows:COX",
     "dp-describe": "fedlearn.statistics.rows:DP_DESCRIBE",
+    "dp-glm": "fedlearn.statistics.rows:DP_GLM",
     "dp-kaplan-meier": "fedlearn.statistics.rows:DP_KAPLAN_MEIER",
 }
 """Torch modules, and rows of models (`fedlearn.models.ModelSpec`) in capitals."""

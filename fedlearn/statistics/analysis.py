@@ -44,7 +44,7 @@ LEFT = (
 
 
 class Analysis(SumsModel):
-    """Base class of the analyses.
+    """Base class of the analyses: sums by rounds, and the answer that they tell.
 
     Parameters
     ----------
@@ -52,24 +52,13 @@ class Analysis(SumsModel):
         Declared columns and target of the table.
     """
 
-    learner = "exact-sums"
     metrics = Metrics((), ())
     name: ClassVar[str] = ""  # in the table of models
+    not_taken: ClassVar[tuple[str, ...]] = ()  # parameters that are no options
 
     def __init__(self, schema: TableSchema) -> None:
         super().__init__(schema)
         self.declared = Declared(schema)
-        self._settle(RunConfig().largest_cohort, RunConfig().gate.max_examples)
-
-    def planned(self, config: RunConfig) -> Self:
-        """Return the analysis of a run with these settings."""
-        planned = super().planned(config)
-        planned._settle(config.largest_cohort, config.gate.max_examples)
-        return planned
-
-    def _settle(self, nodes: int, largest_node: int) -> None:
-        """Take the most nodes of a sum and the most records of a node, which decide how finely sums are rounded."""
-        self.cap, self.largest_node = cap_of(nodes, largest_node), largest_node
 
     @abstractmethod
     def answer(self, state: State) -> Answer:
@@ -81,25 +70,7 @@ class Analysis(SumsModel):
 
     def finished(self, state: State) -> Finished:
         """Return why no further round is needed, or possible; nothing as long as there is one."""
-        reports = state["reports"]
-        if not len(reports):
-            return Finished()
-        if reports[-1] != reports[0]:
-            said = LEFT.format(number=len(reports), now=reports[-1], first=reports[0])
-            return Finished(said, is_failure=True)
-        return self.progress(state)
-
-    def unit(self, round_number: int) -> int:
-        """Return the most that a record adds to the sums of a round in the L1 norm."""
-        return self.cap * self.length(round_number)
-
-    def most_of_one(self, round_number: int) -> int:
-        """Return the most that a record adds to a single sum."""
-        return self.cap
-
-    def rounds(self, state: State) -> list[IntArray]:
-        """Return the sums of each round so far, as whole numbers."""
-        return [released.sums for released in self.released(state)]
+        return self.progress(state) if len(state["reports"]) else Finished()
 
     def fitted(self, state: State) -> Answer:
         """Return the answer that a run has found.
@@ -119,6 +90,51 @@ class Analysis(SumsModel):
         """Return the answer as plain values for the result of the run."""
         return self.fitted(state).to_plain()
 
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
+        """Return no metric: an analysis is no prediction."""
+        return Evaluation({}, len(examples))
+
+
+class Exact(Analysis):
+    """Base class of the analyses whose sums are exact: whole numbers, of the same nodes in all rounds."""
+
+    learner = "exact-sums"
+    least_count = 1  # of records in a cell that is shown (`fedlearn.statistics.cells`)
+
+    def __init__(self, schema: TableSchema) -> None:
+        super().__init__(schema)
+        self._settle(RunConfig().largest_cohort, RunConfig().gate.max_examples)
+
+    def planned(self, config: RunConfig) -> Self:
+        """Return the analysis of a run with these settings."""
+        planned = super().planned(config)
+        planned._settle(config.largest_cohort, config.gate.max_examples)
+        return planned
+
+    def _settle(self, nodes: int, largest_node: int) -> None:
+        """Take the most nodes of a sum and the most records of a node, which decide how finely sums are rounded."""
+        self.cap, self.largest_node = cap_of(nodes, largest_node), largest_node
+
+    def finished(self, state: State) -> Finished:
+        """Return why no further round is needed, or possible; nothing as long as there is one."""
+        reports = state["reports"]
+        if len(reports) and reports[-1] != reports[0]:
+            said = LEFT.format(number=len(reports), now=reports[-1], first=reports[0])
+            return Finished(said, is_failure=True)
+        return super().finished(state)
+
+    def unit(self, round_number: int) -> int:
+        """Return the most that a record adds to the sums of a round in the L1 norm."""
+        return self.cap * self.length(round_number)
+
+    def most_of_one(self, round_number: int) -> int:
+        """Return the most that a record adds to a single sum."""
+        return self.cap
+
+    def rounds(self, state: State) -> list[IntArray]:
+        """Return the sums of each round so far, as whole numbers."""
+        return [released.sums for released in self.released(state)]
+
     def fit(self, tables: Sequence[Examples]) -> Answer:
         """Return the answer for tables in one place: each is what one node would hold.
 
@@ -136,10 +152,6 @@ class Analysis(SumsModel):
         if ended.is_failure:
             raise RunFailed(ended.why)
         return self.answer(state)
-
-    def evaluate(self, state: State, examples: Examples) -> Evaluation:
-        """Return no metric: an analysis is no prediction."""
-        return Evaluation({}, len(examples))
 
     def check_state(self, state: State) -> None:
         """Raise `Refused` for a state that no honest server sends."""
@@ -189,9 +201,9 @@ def whole(parts: FloatArray, scales: FloatArray, cap: int) -> IntArray:
     return np.rint(parts * (cap / scales)).astype(np.int64)
 
 
-def blocks(rows: int) -> Iterator[slice]:
-    """Yield slices of at most `BLOCK` rows."""
-    return (slice(start, start + BLOCK) for start in range(0, rows, BLOCK))
+def blocks(rows: int, size: int = BLOCK) -> Iterator[slice]:
+    """Yield slices of at most as many rows."""
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 def products(matrix: FloatArray) -> FloatArray:
@@ -214,5 +226,5 @@ def symmetric(products: FloatArray, size: int) -> FloatArray:
 
 def built(kind: type[Analysis], spec: DataSpec, options: Mapping[str, Any]) -> Any:
     """Return an analysis for a data set, with the user's options; raise `SettingError` for other data or options."""
-    given = options_for(kind, options, setting="model.options", reserved=("schema",))
+    given = options_for(kind, options, setting="model.options", reserved=("schema", *kind.not_taken))
     return kind(table_of(kind.name, spec, of_one_target=False), **given)

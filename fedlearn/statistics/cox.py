@@ -13,11 +13,21 @@ with f_l = l / d_j by Efron and 0 by Breslow. Let S1, S2 and E1, E2 be the sums 
 
 **No node needs to know who is at risk.** A record adds r, r x and r x x' to the cell of its own time alone; the sums of
 all cells from a time on are those at risk. So a record lies in one cell, and the sums of R_j cost nothing more.
+
+*Clustered by site*: V = I^-1 (sum over nodes of U U') I^-1 with the sum U of a node's score residuals (Lin and Wei
+1989, doi:10.1080/01621459.1989.10478874; with Efron's ties as Therneau and Grambsch 2000, section 7.2). They need the
+sums at risk of all nodes: one more round follows, at the coefficients of the last one. The hazards that all records
+face sum up to the events, so that no entry of U is larger than four times their number.
+
+*C index* (Harrell et al. 1982): of the pairs of records of which one has the event while the other is at risk, the
+share in which the first has the higher x'b. x'b is counted on a grid of `score_cells`; a pair in one cell counts half,
+so that the index is off by at most half the share of such pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -25,20 +35,23 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
-from fedlearn.models.model import Finished
-from fedlearn.runs.answers import Answer
-from fedlearn.statistics.analysis import Analysis, blocks, built, power_of_two, symmetric, whole
+from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.models.base import Finished
+from fedlearn.runs.answers import Answer, Cell
+from fedlearn.statistics.analysis import BLOCK, blocks, built, power_of_two, products, symmetric, whole
+from fedlearn.statistics.cells import LEAST
 from fedlearn.statistics.coefficients import against_null, coefficient_table
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
 from fedlearn.statistics.grid import TimeGrid
 from fedlearn.statistics.newton import Climb, Evaluated
-from fedlearn.statistics.remembered import Remembered
+from fedlearn.statistics.regression import Regression
 
-MISSING = "no test of proportional hazards, no C index and no errors clustered by site are computed"
+EXACT = 2**53  # whole numbers up to here are exact as float64
+PARTS = 16  # blocks of which the design matrix is made at once
+MISSING = "no test of proportional hazards is computed"
 
 
-class Cox(Analysis):
+class Cox(Regression):
     """Cox's proportional hazards model of all records.
 
     Parameters
@@ -61,6 +74,12 @@ class Cox(Analysis):
         Distance of two times of the grid, which begins at the lower bound of `duration`.
     level : float, default=0.95
         Of the intervals.
+    clustered : bool, default=False
+        Whether standard errors take records of one site as dependent.
+    score_cells : int, default=0
+        Cells of the grid of x'b from which the C index is counted, such as 100; with 0 there is no C index.
+    least_count : int, default=5
+        Least number of records, and of records of a category, of which coefficients are shown.
     """
 
     name = "cox"
@@ -77,6 +96,9 @@ class Cox(Analysis):
         ties: Literal["efron", "breslow"] = "efron",
         step: Annotated[float, Field(gt=0)] = 1.0,
         level: Annotated[float, Field(gt=0, lt=1)] = 0.95,
+        clustered: bool = False,
+        score_cells: Annotated[int, Field(ge=0, le=1000)] = 0,
+        least_count: Annotated[int, Field(ge=1)] = LEAST,
     ) -> None:
         super().__init__(schema)
         self.grid = TimeGrid(self.declared, duration=duration or schema.learned[0], event=event, step=step)
@@ -84,60 +106,108 @@ class Cox(Analysis):
         taken = [name for name in (self.grid.duration, self.grid.event, strata) if name]
         chosen = columns or [name for name in schema.features if name not in taken]
         self.design = Design(self.declared, chosen, reference or {}, intercept=False)
-        self.counted = Counted(self.declared, [*taken, *self.design.columns])
-        self.ties, self.level = ties, level
+        self.counted = Counted(self.declared, [*taken, *self.design.columns], self.design.references)
+        self.ties, self.level, self.least_count = ties, level, least_count
+        self.clustered, self.score_cells = clustered, score_cells
         self.cells = self.grid.size * (len(self.declared.words[strata]) if strata else 1)
-        self.width = 1 + self.design.size + self.design.size * (self.design.size + 1) // 2  # r, r x, r x x'
+        self._products = self.design.size * (self.design.size + 1) // 2
+        self.width = 1 + self.design.size + self._products  # r, r x, r x x'
         self.kinds = 2 if ties == "efron" else 1  # of sums by cell: of all records, of those with the event
 
-    def _settle(self, nodes: int, largest_node: int) -> None:
-        super()._settle(nodes, largest_node)
-        self._climbs: Remembered[Climb] | None = None
-
     def length(self, round_number: int) -> int:
-        """Return the number of sums: counts, columns of events, events by cell, and r, r x, r x x' by cell."""
-        return self.counted.length + self.design.size + self.cells * (1 + self.kinds * self.width)
+        """Return the number of sums: counts; columns of events; events, r, r x, r x x' by cell; what else is asked."""
+        of_cells = self.cells * (1 + self.kinds * self.width + 2 * self.score_cells)
+        return self.counted.length + self.design.size + of_cells + self.clustered * self._products
 
     def asked(self, state: State, examples: Examples) -> IntArray:
         """Return (length,) what these records add at the coefficients of the next round."""
         climb = self._climb(state)
-        rows = examples.at(np.flatnonzero(self.counted.complete(examples)))
+        has_ended = climb.best is not None and bool(climb.ended.why)
+        coefficients = climb.best.at if has_ended and climb.best else climb.at
+        rows, counts = self.counted.taken(examples)
         cell = 2 * self._cells(rows) + self.grid.events(rows)  # odd: with the event
         order = np.argsort(cell, kind="stable")
-        by_cell = np.zeros((self.width, 2 * self.cells), np.int64)
-        of_events = np.zeros(self.design.size, np.int64)
-        for block in blocks(len(rows)):
-            at = order[block]
-            x = np.ascontiguousarray(self.design.matrix(rows.at(at)).T)
-            of_events += whole(x[:, cell[at] % 2 == 1], np.ones(1), self.cap).sum(axis=1)
-            _add(by_cell, cell[at], whole(self._weighted(x, climb.at), self._heaviest(climb.at), self.cap))
-        both = by_cell.reshape(self.width, self.cells, 2)
+        cell = cell[order]
+        both, of_events, scores = self._summed(rows, order, cell, coefficients)
         sums = [both[:, :, 0] + both[:, :, 1], both[:, :, 1]][: self.kinds]
-        events = np.bincount(cell[cell % 2 == 1] // 2, minlength=self.cells) * self.cap
-        counts = self.counted.counts(examples) * self.cap
-        return np.concatenate([counts, of_events, events, *(each.ravel() for each in sums)])
+        events = np.bincount(cell[cell % 2 == 1] // 2, minlength=self.cells)
+        more = [self._scored(scores, cell, coefficients)] if self.score_cells else []
+        if self.clustered:
+            last = self.rounds(state)[-1] if has_ended else None
+            more += [self._of_site(coefficients, last, of_events, events, both)]
+        of_cells = [events * self.cap, *(each.ravel() for each in sums), *more]
+        return np.concatenate([counts * self.cap, of_events, *of_cells])
 
-    def _weighted(self, x: FloatArray, at: FloatArray) -> FloatArray:
+    def _summed(
+        self, rows: Examples, order: IntArray, cell: IntArray, at: FloatArray
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return (width, cells, 2) sums without and with the event, (size,) those of events, and each record's x'b."""
+        by_cell = np.zeros((self.width, 2 * self.cells), np.int64)
+        of_events, scores = np.zeros(self.design.size, np.int64), np.zeros(len(order))
+        factor = self.cap / self._heaviest(at)  # a power of two: it changes no digit
+        for part in blocks(len(order), PARTS * BLOCK):
+            columns = np.ascontiguousarray(self.design.matrix(rows.at(order[part])).T)
+            scores[part] = at @ columns
+            of_events += whole(columns[:, cell[part] % 2 == 1], np.ones(1), self.cap).sum(axis=1)
+            for block in blocks(columns.shape[1]):
+                here = slice(part.start + block.start, part.start + block.stop)
+                parts = self._weighted(columns[:, block], np.exp(scores[here]) * factor)
+                _add(by_cell, cell[here], np.rint(parts, out=parts), is_small=self.cap * BLOCK <= EXACT)
+        return by_cell.reshape(self.width, self.cells, 2), of_events, scores
+
+    def _weighted(self, x: FloatArray, r: FloatArray) -> FloatArray:
         """Return (width, rows) what each record adds: r, r x and r x x', of (size, rows) columns."""
-        first, second = np.triu_indices(len(x))
-        r = np.exp(at @ x)
-        weighted = r * x
-        return np.concatenate([r[None, :], weighted, weighted[first] * x[second]])
+        parts = np.empty((self.width, len(r)))
+        parts[0], end = r, 1 + len(x)
+        np.multiply(r, x, out=parts[1:end])
+        for place in range(len(x)):
+            begin, end = end, end + len(x) - place
+            np.multiply(parts[1 + place], x[place:], out=parts[begin:end])
+        return parts
+
+    def _scored(self, scores: FloatArray, cell: IntArray, at: FloatArray) -> IntArray:
+        """Return (score_cells * cells * 2,) the counts of records by x'b, time and event."""
+        place = (scores / max(self.design.largest(at), 1e-300) + 1) / 2 * self.score_cells
+        place = np.clip(place, 0, self.score_cells - 1).astype(np.int64)
+        return np.bincount(place * 2 * self.cells + cell, minlength=self.score_cells * 2 * self.cells) * self.cap
+
+    def _of_site(
+        self, at: FloatArray, last: IntArray | None, of_events: IntArray, events: IntArray, both: IntArray
+    ) -> IntArray:
+        """Return the products of the sums U of some records' score residuals; zeros before sums at risk are known."""
+        if last is None:
+            return np.zeros(self._products, np.int64)
+        risk, size, unit = self._at_risk(at, last), self.design.size, self._heaviest(at) / self.cap
+        alive, dead = np.zeros((2, 1 + size, *self._events(last).shape))
+        alive[:, risk.stratum, risk.time], dead[:, risk.stratum, risk.time] = risk.hazards()
+        until = np.cumsum(alive, axis=2)
+        faced = np.stack([until, until - alive + dead], axis=3)  # (1 + size, strata, times, 2), the last with the event
+        r = both[: 1 + size].reshape(faced.shape) * unit
+        lost = (r[1:] * faced[0]).sum(axis=(1, 2, 3)) - (r[0] * faced[1:]).sum(axis=(1, 2, 3))
+        own = events.reshape(alive.shape[1:])[risk.stratum, risk.time]
+        most = 4 * self._events(last).sum()
+        residuals = np.clip(of_events / self.cap - risk.means() @ own - lost, -most, most)
+        return whole(products(residuals[None, :]), self._scale_of_sites(last), self.cap)[0]
+
+    def _scale_of_sites(self, last: IntArray) -> FloatArray:
+        """Return the scale of products of sites, at the sums of the last round."""
+        return power_of_two((4 * self._events(last).sum()) ** 2 / self.largest_node)
 
     def progress(self, state: State) -> Finished:
-        """Return whether Newton's method has come to its end."""
-        return self._climb(state).ended
+        """Return whether Newton's method has come to its end, and errors by site have got their round."""
+        ended, rounds = super().progress(state), len(state["reports"])
+        waits = self.clustered and not ended.is_failure and rounds == self._climb(state).rounds
+        return Finished() if waits else ended
 
     def answer(self, state: State) -> Answer:
         """Return coefficients, standard errors and tests."""
         climb, rounds = self._climb(state), self.rounds(state)
         assert climb.best is not None
         units = self.design.in_own_units()
-        covariance = units @ np.linalg.inv(climb.best.information) @ units.T
-        rows = self.counted.read(rounds[0][: self.counted.length] / self.cap)
+        covariance = units @ self._covariance(climb.best, rounds) @ units.T
+        rows = self._rows(state)
         size, value = self.design.size, climb.best.value
         null = self._evaluated(np.zeros(size), rounds[0]).value
-        compared = [f"{name} is compared with {word!r}" for name, word in self.design.references.items()]
         return Answer(
             title=f"Cox regression of {self.grid.duration} (proportional hazards)",
             facts={
@@ -150,11 +220,13 @@ class Cox(Analysis):
                 "log-likelihood": value,
                 "AIC": 2 * size - 2 * value,
                 **against_null(value, null, size),
+                **self._concordance(rounds[-1]),
                 "rounds": len(rounds),
+                "standard errors": "clustered by site" if self.clustered else "model-based",
             },
             tables=(coefficient_table(self.design.names, units @ climb.at, covariance, "hazard ratio", self.level),),
             forest="hazard ratio",
-            notes=(*rows.lines(), *compared, MISSING),
+            notes=(*self._notes(rows), MISSING),
         )
 
     def _cells(self, rows: Examples) -> NDArray[np.int64]:
@@ -173,41 +245,105 @@ class Cox(Analysis):
         first = self.counted.length + self.design.size
         return np.asarray(sums[first : first + self.cells] / self.cap).reshape(-1, self.grid.size)
 
-    def _climb(self, state: State) -> Climb:
-        if self._climbs is None:
-            first = Climb(np.zeros(self.design.size), self.design.names)
-            self._climbs = Remembered(first, self._after_round)
-        return self._climbs.after(self.rounds(state))
+    def _covariance(self, best: Evaluated, rounds: Sequence[IntArray]) -> FloatArray:
+        """Return (size, size) the covariance of the coefficients of the scaled columns."""
+        bread = np.linalg.inv(best.information)
+        if not self.clustered:
+            return bread
+        of_sites = rounds[-1][-self._products :] / self.cap * self._scale_of_sites(rounds[-2])
+        return np.asarray(bread @ symmetric(of_sites, self.design.size) @ bread)
+
+    def _concordance(self, sums: IntArray) -> dict[str, Cell]:
+        """Return the C index, and by how much it may be off; nothing where no grid of scores is asked for."""
+        if not self.score_cells:
+            return {}
+        first = self.counted.length + self.design.size + self.cells * (1 + self.kinds * self.width)
+        counts = sums[first : first + self.score_cells * 2 * self.cells] / self.cap
+        left, events = np.moveaxis(counts.reshape(self.score_cells, -1, self.grid.size, 2), 3, 0)
+        after = np.cumsum((left + events)[..., ::-1], axis=2)[..., ::-1] - events  # at risk when one has the event
+        ties = float((events * after).sum())
+        lower = float((events * (np.cumsum(after, axis=0) - after)).sum())
+        pairs = float((events.sum(axis=0) * after.sum(axis=0)).sum())
+        return {"C index": (lower + ties / 2) / pairs, "C index off by": ties / 2 / pairs} if pairs else {}
 
     def _after_round(self, climb: Climb, sums: IntArray) -> Climb:
+        if climb.ended.why:
+            return climb
         return climb.taken(self._evaluated(climb.at, sums), lambda at: float(self._heaviest(at)))
 
-    def _evaluated(self, at: FloatArray, sums: IntArray) -> Evaluated:
-        """Return the log-likelihood at some coefficients, by the sums of a round there."""
-        size, unit = self.design.size, self._heaviest(at) / self.cap
-        of_events = sums[self.counted.length : self.counted.length + size] / self.cap
-        by_cell = sums[self.counted.length + size + self.cells :].reshape(self.kinds, self.width, -1, self.grid.size)
+    def _at_risk(self, at: FloatArray, sums: IntArray) -> AtRisk:
+        """Return the sums at risk, and those of the events, at each time with an event."""
+        unit, first = self._heaviest(at) / self.cap, self.counted.length + self.design.size + self.cells
+        by_cell = sums[first : first + self.kinds * self.width * self.cells]
+        by_cell = by_cell.reshape(self.kinds, self.width, -1, self.grid.size)
         events = self._events(sums)
         stratum, time = np.nonzero(events)
         at_risk = np.cumsum(by_cell[0, :, :, ::-1], axis=2)[:, :, ::-1][:, stratum, time] * unit  # (width, times)
         of_dead = by_cell[1][:, stratum, time] * unit if self.kinds == 2 else np.zeros_like(at_risk)
-        sums_of_ties = Ties(events[stratum, time], at_risk[0], of_dead[0])
-        s1, e1 = at_risk[1 : 1 + size], of_dead[1 : 1 + size]
-        s2, e2 = at_risk[1 + size :], of_dead[1 + size :]
-        second = s2 @ sums_of_ties.first - e2 @ sums_of_ties.shared
-        a, b, c = sums_of_ties.squared
+        ties = Ties(events[stratum, time], at_risk[0], of_dead[0])
+        return AtRisk(stratum, time, at_risk, of_dead, ties, float(by_cell[0, 0].sum() * unit))
+
+    def _evaluated(self, at: FloatArray, sums: IntArray) -> Evaluated:
+        """Return the log-likelihood at some coefficients, by the sums of a round there."""
+        size, risk = self.design.size, self._at_risk(at, sums)
+        ties = risk.ties
+        of_events = sums[self.counted.length : self.counted.length + size] / self.cap
+        s1, e1 = risk.at_risk[1 : 1 + size], risk.of_dead[1 : 1 + size]
+        s2, e2 = risk.at_risk[1 + size :], risk.of_dead[1 + size :]
+        a, b, c = ties.squared
         cross = s1 @ (b * e1).T
-        information = symmetric(second, size) - s1 @ (a * s1).T + cross + cross.T - e1 @ (c * e1).T
-        typical = by_cell[0, 0].sum() * unit / max(sums[1] / self.cap, 1.0)  # r of a record
-        blur = unit * events[stratum, time] @ np.sqrt(1 / (12 * at_risk[0] * typical))
+        second = symmetric(s2 @ ties.first - e2 @ ties.shared, size)
+        information = second - s1 @ (a * s1).T + cross + cross.T - e1 @ (c * e1).T
+        typical = risk.total / max(sums[1] / self.cap, 1.0)  # r of a record
+        unit = self._heaviest(at) / self.cap
+        blur = float(unit * ties.events @ np.sqrt(1 / (12 * risk.at_risk[0] * typical)))
         return Evaluated(
             at=at,
-            value=float(of_events @ at - sums_of_ties.logs),
-            value_error=float(blur),
-            gradient=of_events - s1 @ sums_of_ties.first + e1 @ sums_of_ties.shared,
+            value=float(of_events @ at - ties.logs),
+            value_error=blur,
+            gradient=of_events - s1 @ ties.first + e1 @ ties.shared,
             information=information,
-            error=np.full(size, float(blur)),
+            error=np.full(size, blur),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AtRisk:
+    """Sums at the times with an event.
+
+    Parameters
+    ----------
+    stratum, time
+        (times,) where they are on the grid.
+    at_risk, of_dead
+        (width, times) r, r x and r x x' of the records at risk; of those with the event.
+    ties
+        Sums over the events of each time.
+    total
+        r of all records.
+    """
+
+    stratum: IntArray
+    time: IntArray
+    at_risk: FloatArray
+    of_dead: FloatArray
+    ties: Ties
+    total: float
+
+    def means(self) -> FloatArray:
+        """Return (size, times) the mean columns of those at risk, over the events of a time."""
+        s, e = self._first()
+        return np.asarray((s * self.ties.first - e * self.ties.shared) / self.ties.events)
+
+    def hazards(self) -> tuple[FloatArray, FloatArray]:
+        """Return (1 + size, times) hazards, and hazards times mean columns: of those who live on, and of the dead."""
+        (s, e), (a, b, c), ties = self._first(), self.ties.squared, self.ties
+        alive = np.vstack([ties.first, s * a - e * b])
+        return alive, np.vstack([ties.first - ties.shared, s * (a - b) - e * (b - c)])
+
+    def _first(self) -> tuple[FloatArray, FloatArray]:
+        size = int(np.sqrt(2 * len(self.at_risk))) - 1  # of 1 + size + size (size + 1) / 2
+        return self.at_risk[1 : 1 + size], self.of_dead[1 : 1 + size]
 
 
 class Ties:
@@ -216,14 +352,15 @@ class Ties:
     Parameters
     ----------
     events, at_risk, of_dead
-        (times,) numbers d of events; S and E. With E of zero, f makes no difference: that is Breslow's rule.
+        (times,) numbers d of events; S and E. With E of zero f is zero: that is Breslow's rule.
     """
 
     def __init__(self, events: FloatArray, at_risk: FloatArray, of_dead: FloatArray) -> None:
+        self.events = events
         counts = np.rint(events).astype(np.int64)
         place = np.repeat(np.arange(len(counts)), counts)
         order = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
-        f = order / counts[place]
+        f = np.where(of_dead[place] > 0, order / counts[place], 0.0)
         s = at_risk[place] - f * of_dead[place]
 
         def total(each: FloatArray) -> FloatArray:
@@ -234,11 +371,18 @@ class Ties:
         self.squared = total(1 / s**2), total(f / s**2), total(f**2 / s**2)
 
 
-def _add(total: IntArray, cells: NDArray[np.int64], sums: IntArray) -> None:
-    """Add (width, rows) sums, whose cells do not fall, to the (width, cells) totals."""
+def _add(total: IntArray, cells: IntArray, sums: FloatArray, *, is_small: bool) -> None:
+    """Add (width, rows) whole numbers, whose cells do not fall, to the (width, cells) totals.
+
+    Parameters
+    ----------
+    is_small
+        Whether the numbers of a block add up exactly as they are; else they are added as integers.
+    """
     if len(cells):
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
-        total[:, cells[starts]] += np.add.reduceat(sums, starts, axis=1)
+        added = np.add.reduceat(sums if is_small else sums.astype(np.int64), starts, axis=1)
+        total[:, cells[starts]] += added.astype(np.int64)
 
 
 def cox(spec: DataSpec, options: Mapping[str, Any]) -> Cox:

@@ -11,7 +11,7 @@ out, and counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,31 +93,44 @@ class Counted:
         The columns of the table.
     names
         Those that an analysis uses.
+    compared
+        Columns of categories of which the complete records are counted by category.
     """
 
-    def __init__(self, declared: Declared, names: Sequence[str]) -> None:
-        self.declared = declared
+    def __init__(self, declared: Declared, names: Sequence[str], compared: Collection[str] = ()) -> None:
+        self.declared, self.compared = declared, tuple(compared)
         self.names = tuple(dict.fromkeys(names))
-        self.length = 2 + 2 * len(self.names)
+        self.ends = np.cumsum([2 + 2 * len(self.names), *(len(declared.words[name]) for name in self.compared)])
+        self.length = int(self.ends[-1])
 
-    def complete(self, examples: Examples) -> NDArray[np.bool_]:
-        """Return (rows,) whether a record has all columns."""
-        missing = [np.isnan(self.declared.raw(name, examples)) for name in self.names]
-        return np.asarray(~np.any(missing, axis=0)) if missing else np.ones(len(examples), bool)
+    def taken(self, examples: Examples) -> tuple[Examples, IntArray]:
+        """Return the records that have all columns, and (length,) counts.
 
-    def counts(self, examples: Examples) -> NDArray[np.int64]:
-        """Return (length,) the records, those that are complete, those that lack each column or lie outside of it."""
-        counts = [len(examples), self.complete(examples).sum()]
+        Counted are the records, the complete ones, those that lack each column or lie outside of it, and categories.
+        """
+        complete, counts = np.ones(len(examples), bool), []
         for name in self.names:
             values, (low, high) = self.declared.raw(name, examples), self.declared.bounds(name)
-            counts += [np.isnan(values).sum(), ((values < low) | (values > high)).sum()]
-        return np.array(counts, np.int64)
+            missing = np.isnan(values)
+            complete &= ~missing
+            counts += [missing.sum(), ((values < low) | (values > high)).sum()]
+        rows = examples if complete.all() else examples.at(np.flatnonzero(complete))
+        for name in self.compared:
+            places = self.declared.raw(name, rows).astype(np.int64)
+            counts += np.bincount(places, minlength=len(self.declared.words[name])).tolist()
+        return rows, np.array([len(examples), len(rows), *counts], np.int64)
 
     def read(self, counts: FloatArray) -> Rows:
         """Return what (length,) summed counts tell."""
-        records, complete, *others = (int(each) for each in counts)
+        of_records, *by_category = np.split(np.rint(counts).astype(int), self.ends[:-1])
+        records, complete, *others = of_records.tolist()
         missing, outside = (dict(zip(self.names, others[at::2], strict=True)) for at in (0, 1))
-        return Rows(records, complete, missing, outside)
+        categories = {
+            f"{name}: {word}": int(count)
+            for name, counted in zip(self.compared, by_category, strict=True)
+            for word, count in zip(self.declared.words[name], counted, strict=True)
+        }
+        return Rows(records, complete, missing, outside, categories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,23 +143,33 @@ class Rows:
         Records of all nodes; those with a value in each column.
     missing, outside
         Column -> records that lack it; records whose number was moved to the nearer declared bound.
+    categories
+        Category, as it is shown -> the complete records that have it.
     """
 
     records: int
     used: int
     missing: Mapping[str, int]
     outside: Mapping[str, int]
+    categories: Mapping[str, int]
 
-    def lines(self) -> list[str]:
+    def lines(self, least: int) -> list[str]:
         """Return a line for the records that were left out, and one for the values that were moved to a bound."""
-        lines = []
-        if left_out := self.records - self.used:
-            why = ", ".join(f"{name} ({count:,})" for name, count in self.missing.items() if count)
-            lines.append(f"{left_out:,} of {self.records:,} records are left out, as they lack {why}")
-        if any(self.outside.values()):
-            where = ", ".join(f"{name} ({count:,})" for name, count in self.outside.items() if count)
-            lines.append(f"values outside the declared bounds were moved to the nearer bound: {where}")
-        return lines
+        why = ", ".join(f"{name} ({count:,})" for name, count in self.missing.items() if count)
+        left_out = self.records - self.used
+        return [*([f"{left_out:,} records are left out, as they lack {why}"] if left_out else []), *self.moved(least)]
+
+    def moved(self, least: int) -> list[str]:
+        """Return a line for the values that were moved to a bound, in which no count is below the least one."""
+        counts = [(name, count) for name, count in self.outside.items() if count]
+        where = ", ".join(f"{name} ({f'{n:,}' if n >= least else f'fewer than {least}'})" for name, n in counts)
+        return [f"values outside the declared bounds were moved to the nearer bound: {where}"] if where else []
+
+    def too_few(self, least: int) -> str:
+        """Return why a regression of these records may not be shown; empty where it may."""
+        counts = {"all columns": self.used, **{repr(name): count for name, count in self.categories.items()}}
+        few = next((name for name, count in counts.items() if 0 < count < least), "")
+        return few and f"fewer than model.options.least_count = {least} records have {few}: leave it out"
 
 
 class Design:
@@ -197,6 +220,10 @@ class Design:
             low += float(min(0.0, own.min(initial=0.0))) if is_words else -abs(float(own[0]))
             high += float(max(0.0, own.max(initial=0.0))) if is_words else abs(float(own[0]))
         return max(-low, high)
+
+    def compared(self) -> list[str]:
+        """Return a line for each column of categories: which one the others are compared with."""
+        return [f"{name} is compared with {word!r}" for name, word in self.references.items()]
 
     def in_own_units(self) -> FloatArray:
         """Return (size, size) the matrix A that turns coefficients b of the scaled columns into those of the units.

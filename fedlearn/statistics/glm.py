@@ -20,21 +20,22 @@ from pydantic import Field
 
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
-from fedlearn.models.model import Finished
+from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.runs.answers import Answer, Cell
 from fedlearn.statistics.analysis import Analysis, blocks, built, power_of_two, products, symmetric, whole
+from fedlearn.statistics.cells import LEAST
 from fedlearn.statistics.coefficients import against_null, coefficient_table
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
 from fedlearn.statistics.families import FAMILIES, Null
 from fedlearn.statistics.newton import Climb, Evaluated
-from fedlearn.statistics.remembered import Remembered
+from fedlearn.statistics.regression import Regression
 
+PENALIZED = "coefficients are drawn to zero by a penalty: their standard errors say nothing of that"
 BEFORE = 3  # sums before the gradient: weights, weights times outcomes, value
 
 
-class GLM(Analysis):
-    """A generalized linear model of all records.
+class LinearModel(Analysis):
+    """A generalized linear model: what it is with noise and without.
 
     Parameters
     ----------
@@ -57,9 +58,9 @@ class GLM(Analysis):
         Of the intervals.
     clustered : bool, default=False
         Whether standard errors take records of one site as dependent.
+    least_count : int, default=5
+        Least number of records, and of records of a category, of which coefficients are shown.
     """
-
-    name = "glm"
 
     def __init__(
         self,
@@ -74,9 +75,10 @@ class GLM(Analysis):
         l2: Annotated[float, Field(ge=0)] = 0.0,
         level: Annotated[float, Field(gt=0, lt=1)] = 0.95,
         clustered: bool = False,
+        least_count: Annotated[int, Field(ge=1)] = LEAST,
     ) -> None:
         super().__init__(schema)
-        self.family, self.level, self.clustered = FAMILIES[family], level, clustered
+        self.family, self.level, self.clustered, self.least_count = FAMILIES[family], level, clustered, least_count
         declared = self.declared
         self.outcome = declared.check("outcome", outcome or schema.learned[0])
         self.offset, self.weights = (
@@ -86,64 +88,13 @@ class GLM(Analysis):
         taken = [name for name in (self.outcome, offset, weights) if name]
         chosen = columns or [name for name in schema.features if name not in taken]
         self.design = Design(declared, chosen, reference or {}, intercept=True)
-        self.counted = Counted(declared, [*taken, *self.design.columns])
+        self.counted = Counted(declared, [*taken, *self.design.columns], self.design.references)
         self._check_outcome(family)
         self._center, self._half = self._outcome_scale(is_normal=family == "normal")
         self._products = self.design.size * (self.design.size + 1) // 2
         self._units = self.design.in_own_units()
         self._penalty = l2 * np.diag(self._units) ** 2
         self._penalty[0] = 0.0
-
-    def _settle(self, nodes: int, largest_node: int) -> None:
-        super()._settle(nodes, largest_node)
-        self._climbs: Remembered[Climb] | None = None
-
-    def length(self, round_number: int) -> int:
-        """Return the number of sums: counts of records, value, gradient and information, products of sites."""
-        return self.counted.length + BEFORE + self.design.size + self._products * (1 + self.clustered)
-
-    def asked(self, state: State, examples: Examples) -> IntArray:
-        """Return (length,) what these records add at the coefficients of the next round."""
-        at = self._climb(state).at
-        _, scales, of_sites = self._split(self._scales(at))
-        rows = examples.at(np.flatnonzero(self.counted.complete(examples)))
-        sums = np.zeros(len(scales), np.int64)
-        for block in blocks(len(rows)):
-            sums += whole(self._terms(rows.at(block), at), scales, self.cap).sum(axis=0)
-        counts = self.counted.counts(examples) * self.cap
-        if not self.clustered:
-            return np.concatenate([counts, sums])
-        gradient = (sums / self.cap * scales)[BEFORE : BEFORE + self.design.size]
-        return np.concatenate([counts, sums, whole(products(gradient[None, :]), of_sites, self.cap)[0]])
-
-    def progress(self, state: State) -> Finished:
-        """Return whether Newton's method has come to its end."""
-        return self._climb(state).ended
-
-    def answer(self, state: State) -> Answer:
-        """Return coefficients, standard errors and tests."""
-        climb, rounds = self._climb(state), self.rounds(state)
-        assert climb.best is not None
-        null, counts = self._null(rounds[0]), rounds[0][: self.counted.length] / self.cap
-        sites = int(state["reports"][0])
-        covariance = self._units @ self._covariance(climb.best, rounds[-1], null.weight, sites) @ self._units.T
-        estimates = self._half * (self._units @ climb.at)
-        estimates[0] += self._center
-        rows = self.counted.read(counts)
-        return Answer(
-            title=f"{self.family.title} of {self.outcome}",
-            facts={
-                "records": rows.used,
-                "sites": sites,
-                **({"sum of weights": null.weight} if self.weights else {}),
-                **self._likelihood(climb.best, null),
-                "rounds": len(rounds),
-                "standard errors": "clustered by site" if self.clustered else "model-based",
-            },
-            tables=(coefficient_table(self.design.names, estimates, covariance, self.family.ratio, self.level),),
-            forest=self.family.ratio or "coef",
-            notes=(*rows.lines(), *self._notes()),
-        )
 
     def _check_outcome(self, family: str) -> None:
         (low, high), is_words = self.declared.bounds(self.outcome), self.outcome in self.declared.words
@@ -158,6 +109,68 @@ class GLM(Analysis):
         low, high = self.declared.bounds(self.outcome)
         return ((low + high) / 2, (high - low) / 2) if is_normal else (0.0, 1.0)
 
+    def _values(self, rows: Examples) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (rows,) scaled outcomes, (rows, size) the design matrix and (rows,) offsets."""
+        y = (self.declared.values(self.outcome, rows) - self._center) / self._half
+        offset = self.declared.values(self.offset, rows) / self._half if self.offset else np.zeros(len(rows))
+        return y, self.design.matrix(rows), offset
+
+    def _largest(self) -> tuple[float, float]:
+        """Return the most that a scaled outcome and an offset can be, in size."""
+        y = (np.abs(self.declared.bounds(self.outcome)).max() - self._center) / self._half
+        return float(y), float(np.abs(self.declared.bounds(self.offset)).max() / self._half) if self.offset else 0.0
+
+    def _in_own_units(self, at: FloatArray, covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return coefficients and their covariance matrix in the columns' own units."""
+        estimates = self._half * (self._units @ at)
+        estimates[0] += self._center
+        return estimates, self._half**2 * self._units @ covariance @ self._units.T
+
+
+class GLM(LinearModel, Regression):
+    """A generalized linear model of all records, of exact sums."""
+
+    name = "glm"
+
+    def length(self, round_number: int) -> int:
+        """Return the number of sums: counts of records, value, gradient and information, products of sites."""
+        return self.counted.length + BEFORE + self.design.size + self._products * (1 + self.clustered)
+
+    def asked(self, state: State, examples: Examples) -> IntArray:
+        """Return (length,) what these records add at the coefficients of the next round."""
+        at = self._climb(state).at
+        _, scales, of_sites = self._split(self._scales(at))
+        rows, counts = self.counted.taken(examples)
+        sums = np.zeros(len(scales), np.int64)
+        for block in blocks(len(rows)):
+            sums += whole(self._terms(rows.at(block), at), scales, self.cap).sum(axis=0)
+        if not self.clustered:
+            return np.concatenate([counts * self.cap, sums])
+        gradient = (sums / self.cap * scales)[BEFORE : BEFORE + self.design.size]
+        return np.concatenate([counts * self.cap, sums, whole(products(gradient[None, :]), of_sites, self.cap)[0]])
+
+    def answer(self, state: State) -> Answer:
+        """Return coefficients, standard errors and tests."""
+        climb, rounds, rows = self._climb(state), self.rounds(state), self._rows(state)
+        assert climb.best is not None
+        null, sites = self._null(rounds[0]), int(state["reports"][0])
+        covariance = self._covariance(climb.best, rounds[-1], null.weight, sites)
+        estimates, covariance = self._in_own_units(climb.at, covariance)
+        return Answer(
+            title=f"{self.family.title} of {self.outcome}",
+            facts={
+                "records": rows.used,
+                "sites": sites,
+                **({"sum of weights": null.weight} if self.weights else {}),
+                **self._likelihood(climb.best, null),
+                "rounds": len(rounds),
+                "standard errors": "clustered by site" if self.clustered else "model-based",
+            },
+            tables=(coefficient_table(self.design.names, estimates, covariance, self.family.ratio, self.level),),
+            forest=self.family.ratio or "coef",
+            notes=(*self._notes(rows), *([PENALIZED] if self._penalty.any() else [])),
+        )
+
     def _split(self, array: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the parts of an array of all sums: of counts, of records, of products of sites."""
         first, last = self.counted.length, len(array) - self._products * self.clustered
@@ -165,17 +178,14 @@ class GLM(Analysis):
 
     def _terms(self, rows: Examples, at: FloatArray) -> FloatArray:
         """Return (rows, sums) what each complete record adds: weight, w y, value, gradient, information."""
-        y = (self.declared.values(self.outcome, rows) - self._center) / self._half
+        y, x, offset = self._values(rows)
         weight = self.declared.values(self.weights, rows) if self.weights else np.ones(len(rows))
-        x = self.design.matrix(rows)
-        predictor = x @ at + (self.declared.values(self.offset, rows) / self._half if self.offset else 0.0)
-        value, residual, curvature = (weight * each for each in self.family.terms(y, predictor))
+        value, residual, curvature = (weight * each for each in self.family.terms(y, x @ at + offset))
         return np.column_stack([weight, weight * y, value, x * residual[:, None], products(x) * curvature[:, None]])
 
     def _scales(self, at: FloatArray) -> FloatArray:
         """Return (length,) what one record adds at most to each sum, at some coefficients."""
-        y = (np.abs(self.declared.bounds(self.outcome)).max() - self._center) / self._half
-        offset = np.abs(self.declared.bounds(self.offset)).max() / self._half if self.offset else 0.0
+        y, offset = self._largest()
         heaviest = self.declared.bounds(self.weights)[1] if self.weights else 1.0
         with np.errstate(over="ignore"):
             value, residual, curvature = np.array(self.family.largest(y, self.design.largest(at) + offset))
@@ -206,13 +216,8 @@ class GLM(Analysis):
         weight, outcome, value, gradient, *_ = values.tolist()
         return Null(weight, outcome, value, gradient, float(values[BEFORE + self.design.size]), bool(self.offset))
 
-    def _climb(self, state: State) -> Climb:
-        if self._climbs is None:
-            self._climbs = Remembered(Climb(np.zeros(self.design.size), self.design.names), self._after_round)
-        return self._climbs.after(self.rounds(state))
-
     def _covariance(self, best: Evaluated, sums: IntArray, weight: float, sites: int) -> FloatArray:
-        """Return (size, size) the covariance of the coefficients of the scaled columns, in units of the outcome."""
+        """Return (size, size) the covariance of the coefficients of the scaled columns."""
         penalty, free = np.diag(self._penalty), weight - self.design.size
         bread = np.linalg.inv(best.information)
         if self.clustered:
@@ -220,7 +225,7 @@ class GLM(Analysis):
             meat = symmetric(of_sites, self.design.size) * sites / (sites - 1) * (weight - 1) / free
         else:
             meat = (best.information - penalty) * (1.0 if self.family.ratio else self._squares(best) / free)
-        return np.asarray(self._half**2 * bread @ meat @ bread)
+        return np.asarray(bread @ meat @ bread)
 
     def _squares(self, best: Evaluated) -> float:
         """Return the sum of squared residuals of scaled normal outcomes."""
@@ -243,11 +248,6 @@ class GLM(Analysis):
     def _profile(self, squares: float, weight: float) -> float:
         """Return the log-likelihood of normal outcomes at their own variance: -n / 2 (log (2 pi RSS / n) + 1)."""
         return float(-weight / 2 * (np.log(2 * np.pi * squares * self._half**2 / weight) + 1))
-
-    def _notes(self) -> list[str]:
-        compared = [f"{name} is compared with {word!r}" for name, word in self.design.references.items()]
-        penalized = "coefficients are drawn to zero by a penalty: their standard errors say nothing of that"
-        return [*compared, *([penalized] if self._penalty.any() else [])]
 
 
 def glm(spec: DataSpec, options: Mapping[str, Any]) -> GLM:

@@ -8,4 +8,5 @@ with importing():
     import fedlearn.statistics.describe
     import fedlearn.statistics.glm
     import fedlearn.statistics.private
+    import fedlearn.statistics.private_glm
     import fedlearn.statistics.survival  # noqa: F401

@@ -30,39 +30,31 @@ from fedlearn.core.errors import UsageError
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
-from fedlearn.models.sums import SumsModel
+from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.runs.answers import Answer, AnswerTable, Cell
 from fedlearn.statistics.analysis import Analysis, built
 from fedlearn.statistics.coefficients import interval_titles
 from fedlearn.statistics.describe import ALL, QUARTILES, quantile
 from fedlearn.statistics.design import FloatArray, IntArray
 from fedlearn.statistics.histograms import UNIT, Columns, Histogram
-from fedlearn.statistics.survival import KaplanMeier, LifeTable
+from fedlearn.statistics.survival import Curves, LifeTable
 
 SURE = 4.0  # least ratio of the records at risk to the deviation of their noise
 NOISY = "each count has noise of standard deviation {:.4g}; intervals contain it"
 
 
 class Noisy(Analysis):
-    """Base class of analyses with noise, in one round."""
+    """Base class of analyses with noise."""
 
-    learner = "sums"
     metrics = Metrics((EPSILON,), ())
-    check_state = SumsModel.check_state
-    check_sums = SumsModel.check_sums
-    whole_numbers = SumsModel.whole_numbers
-    _variance = SumsModel._variance
-
-    def _settle(self, nodes: int, largest_node: int) -> None:
-        self.cap = self.largest_node = 1
+    not_taken = ("least_count",)  # noise hides each record in every count
 
     def fit(self, tables: Sequence[Examples]) -> Answer:
         """Raise `UsageError`: a run draws the noise, and books what it costs."""
         raise UsageError(f"{self.name} has noise, which a run draws: fedlearn.run(clients=1, model={self.name!r}, ...)")
 
 
-class NoisyKaplanMeier(Noisy, KaplanMeier):
+class NoisyKaplanMeier(Curves, Noisy):
     """Kaplan-Meier curves with noise in each count."""
 
     name = "dp-kaplan-meier"
@@ -71,7 +63,7 @@ class NoisyKaplanMeier(Noisy, KaplanMeier):
 
     def length(self, round_number: int) -> int:
         """Return the number of counts: events and other ends of each group and time."""
-        return super().length(round_number) - self.counted.length
+        return 2 * len(self.groups) * self.grid.size
 
     def unit(self, round_number: int) -> int:
         """Return 1: a record adds 1 to one count."""
@@ -79,7 +71,7 @@ class NoisyKaplanMeier(Noisy, KaplanMeier):
 
     def asked(self, state: State, examples: Examples) -> IntArray:
         """Return (length,) the counts of these records."""
-        return super().asked(state, examples)[self.counted.length :]
+        return self.cells(self.counted.taken(examples)[0])
 
     def answer(self, state: State) -> Answer:
         """Return curves, medians, restricted means and numbers at risk."""
@@ -88,7 +80,7 @@ class NoisyKaplanMeier(Noisy, KaplanMeier):
         lives = [self._life_of(*each, released.variance) for each in zip(events, left, strict=True)]
         notes = [NOISY.format(np.sqrt(released.variance)), "no log-rank test is computed with noise"]
         notes += ["a curve ends where fewer are at risk than four deviations of their noise"]
-        return self.shown(state, lives, (), notes)
+        return self.shown(state, dict(zip(self.groups, lives, strict=True)), (), notes)
 
     def _life_of(self, events: FloatArray, left: FloatArray, noise: float) -> LifeTable:
         """Return the survival of a group by counts with noise of a variance, as far as it is sure."""
@@ -198,7 +190,8 @@ class NoisyDescribe(Noisy):
         error = (high - low) * np.sqrt((spread**2 + noise**2 * (1 + 2 * place**2) / known) / known)
         reach = float(ndtri((1 + self.level) / 2) * error)
         cells = np.maximum(column.counts[:-1], 0)
-        quartiles = [low + (high - low) * quantile(cells, share) for share in QUARTILES]
+        widths = np.full(len(cells), 1 / len(cells))
+        quartiles = [low + (high - low) * quantile(cells, share, widths) for share in QUARTILES]
         ends = (column.mean - reach, column.mean + reach)
         return (round(known), round(column.counts[-1]), column.mean, float(error), *ends, column.std, *quartiles)
 

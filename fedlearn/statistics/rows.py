@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -23,9 +24,21 @@ GLM = _exact(f"{FAMILY}.glm:glm", "adult", rounds=f"{FAMILY}.rows:newton_rounds"
 KAPLAN_MEIER = _exact(f"{FAMILY}.survival:kaplan_meier", "diabetes", rounds="once")
 DP_DESCRIBE = replace(DESCRIBE, build=f"{FAMILY}.private:dp_describe", is_private=True)
 DP_KAPLAN_MEIER = replace(KAPLAN_MEIER, build=f"{FAMILY}.private:dp_kaplan_meier", is_private=True)
+DP_GLM = replace(GLM, build=f"{FAMILY}.private_glm:dp_glm", rounds=f"{FAMILY}.rows:private_rounds", is_private=True)
 COX = _exact(f"{FAMILY}.cox:cox", "diabetes", rounds=f"{FAMILY}.rows:newton_rounds")
 
 
 def newton_rounds(flat: Mapping[str, Any], defaults: RunConfig) -> int:
     """Return the most rounds of Newton's method, whatever the settings."""
     return MOST_ROUNDS
+
+
+def private_rounds(flat: Mapping[str, Any], defaults: RunConfig) -> int:
+    """Return the rounds of a regression with noise: one for normal outcomes, else two.
+
+    >>> private_rounds({"model.options": '{"family": "normal"}'}, RunConfig()), private_rounds({}, RunConfig())
+    (1, 2)
+    """
+    options = flat.get("model.options") or {}
+    options = json.loads(options) if isinstance(options, str) else options
+    return 1 if options.get("family") == "normal" or flat.get("model.options.family") == "normal" else 2

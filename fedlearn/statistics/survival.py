@@ -10,6 +10,8 @@ At time t_j let d_j records have the event, c_j leave without it, and n_j be at 
   from t_j to tau (Klein and Moeschberger 2003, section 4.5).
 * Log-rank: in group g, events expected d_j n_gj / n_j; covariance d_j (n_j - d_j) / (n_j - 1) times
   n_gj / n_j (1[g = h] - n_hj / n_j); chi-square with one degree less than groups (Mantel 1966).
+
+Times with small counts are merged with later ones (`fedlearn.statistics.cells`): the answer is that of a coarser grid.
 """
 
 from __future__ import annotations
@@ -18,23 +20,31 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import chdtrc, ndtri
 
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.models.base import Finished
 from fedlearn.runs.answers import Answer, AnswerTable, Cell, Curve
-from fedlearn.statistics.analysis import Analysis, built
+from fedlearn.statistics.analysis import Analysis, Exact, built
+from fedlearn.statistics.cells import LEAST, blocks_of, in_blocks, is_small, nothing_to_show
 from fedlearn.statistics.coefficients import interval_titles
 from fedlearn.statistics.design import Counted, FloatArray, IntArray
 from fedlearn.statistics.grid import MOST_TIMES, TimeGrid
 
 HALF = 0.5 + 1e-12  # a survival of one half may be rounded up
 MARKS = 6  # times at which numbers at risk are shown
+MERGED = (
+    "times are merged into {:,}, so that neither events nor other ends are fewer than {} at one, unless 0: "
+    "a restricted mean is too long by up to {:.3g}"
+)
+FEW = "groups with fewer than {} events, or other ends, are left out, of totals as well, unless they have none"
 
 
-class KaplanMeier(Analysis):
-    """Kaplan-Meier curves, by group.
+class Curves(Analysis):
+    """Survival curves, by group: what they are with noise and without.
 
     Parameters
     ----------
@@ -52,9 +62,10 @@ class KaplanMeier(Analysis):
         Time up to which the mean is taken; the last time of the grid if 0.
     level : float, default=0.95
         Of bands and intervals.
+    least_count : int, default=5
+        Least number of records in a cell that is shown; 1 shows all.
     """
 
-    name = "kaplan-meier"
     most_times = MOST_TIMES
 
     def __init__(
@@ -67,6 +78,7 @@ class KaplanMeier(Analysis):
         step: Annotated[float, Field(gt=0)] = 1.0,
         restricted: Annotated[float, Field(ge=0)] = 0.0,
         level: Annotated[float, Field(gt=0, lt=1)] = 0.95,
+        least_count: Annotated[int, Field(ge=1)] = LEAST,
     ) -> None:
         super().__init__(schema)
         of_times = duration or schema.learned[0]
@@ -75,6 +87,64 @@ class KaplanMeier(Analysis):
         self.groups = self.declared.words[by] if by else ("",)
         self.counted = Counted(self.declared, [self.grid.duration, self.grid.event, *([by] if by else [])])
         self.level, self.restricted = level, restricted or float(self.grid.times[-1])
+        self.least_count = least_count
+
+    def cells(self, rows: Examples) -> IntArray:
+        """Return (cells,) the counts of complete records: other ends, then events, by group and time."""
+        group = self.declared.values(self.by, rows).astype(np.int64) if self.by else np.zeros(len(rows), np.int64)
+        cell = (self.grid.events(rows) * len(self.groups) + group) * self.grid.size + self.grid.cells(rows)
+        return np.bincount(cell, minlength=2 * len(self.groups) * self.grid.size)
+
+    def shown(
+        self, state: State, lives: Mapping[str, LifeTable], more: Sequence[AnswerTable], notes: Sequence[str]
+    ) -> Answer:
+        """Return the answer with the life table of each group."""
+        return Answer(
+            title=f"Kaplan-Meier curves of {self.grid.duration}" + (f" by {self.by}" if self.by else ""),
+            facts={
+                "records": round(sum(life.at_risk[0] for life in lives.values())),
+                "events": round(sum(life.events.sum() for life in lives.values())),
+                "sites": int(state["reports"][0]),
+                "grid": f"{self.grid.size:,} times, {self.grid.step:g} apart",
+            },
+            tables=(self._survival(lives), self._at_risk(lives), self._life(lives), *more),
+            curves=tuple(life.curve(name) for name, life in lives.items()),
+            notes=tuple(notes),
+        )
+
+    def _survival(self, lives: Mapping[str, LifeTable]) -> AnswerTable:
+        ends = interval_titles(self.level)
+        titles = ["group", "records", "events", "median", *(f"median {end}" for end in ends)]
+        until = self.restricted
+        titles += [f"mean to {until:g}", "std err"]
+        rows: list[tuple[Cell, ...]] = [
+            (name or "all", round(life.at_risk[0]), round(life.events.sum()), *life.medians(), *life.mean(until))
+            for name, life in lives.items()
+        ]
+        return AnswerTable("survival", tuple(titles), tuple(rows))
+
+    def _at_risk(self, lives: Mapping[str, LifeTable]) -> AnswerTable:
+        """Return the records at risk at a few times."""
+        times = max((life.times for life in lives.values()), key=len)
+        places = np.unique(np.linspace(0, len(times) - 1, MARKS).round().astype(int)) if len(times) else []
+        titles = ("at risk", *(f"{time:g}" for time in times[places]))
+        rows: list[tuple[Cell, ...]] = [
+            (name or "all", *(round(n) for n in life.at_risk[places])) for name, life in lives.items()
+        ]
+        return AnswerTable("at_risk", titles, tuple(rows))
+
+    def _life(self, lives: Mapping[str, LifeTable]) -> AnswerTable:
+        """Return the life table: what is known at each time with an event."""
+        ends = interval_titles(self.level)
+        rows: list[tuple[Cell, ...]] = [(name or "all", *row) for name, life in lives.items() for row in life.rows()]
+        titles = ("group", self.grid.duration, "at risk", "events", "survival", "std err", *ends)
+        return AnswerTable("life", titles, tuple(rows))
+
+
+class KaplanMeier(Curves, Exact):
+    """Kaplan-Meier curves of exact counts."""
+
+    name = "kaplan-meier"
 
     def length(self, round_number: int) -> int:
         """Return the number of counts: of records, and of events and of other ends for each group and time."""
@@ -82,67 +152,41 @@ class KaplanMeier(Analysis):
 
     def asked(self, state: State, examples: Examples) -> IntArray:
         """Return (length,) the counts of these records."""
-        rows = examples.at(np.flatnonzero(self.counted.complete(examples)))
-        group = self.declared.values(self.by, rows).astype(np.int64) if self.by else np.zeros(len(rows), np.int64)
-        cell = (self.grid.events(rows) * len(self.groups) + group) * self.grid.size + self.grid.cells(rows)
-        counts = np.bincount(cell, minlength=2 * len(self.groups) * self.grid.size)
-        return np.concatenate([self.counted.counts(examples), counts]) * self.cap
+        rows, counts = self.counted.taken(examples)
+        return np.concatenate([counts, self.cells(rows)]) * self.cap
+
+    def progress(self, state: State) -> Finished:
+        """Return that all counts are there, or that none may be shown."""
+        _, counts = self._counts(state)
+        return super().progress(state) if self._is_shown(counts).any() else nothing_to_show(self.least_count)
 
     def answer(self, state: State) -> Answer:
-        """Return curves, medians, restricted means, numbers at risk and the log-rank test."""
-        counts = self.rounds(state)[0] / self.cap
-        left, events = counts[self.counted.length :].reshape(2, len(self.groups), self.grid.size)
+        """Return curves, medians, restricted means, numbers at risk and the log-rank test, of merged times."""
+        rows, counts = self._counts(state)
+        is_shown = self._is_shown(counts)
+        names = [name for name, shown in zip(self.groups, is_shown, strict=True) if shown]
+        block = blocks_of(counts[:, is_shown].reshape(-1, self.grid.size), self.least_count)
+        left, events = in_blocks(counts[:, is_shown], block)
+        times = self.grid.times[np.searchsorted(block, np.arange(block[-1] + 1), side="right") - 1]
         at_risk = np.cumsum((events + left)[:, ::-1], axis=1)[:, ::-1]
-        lives = [LifeTable(self.grid.times, *each, self.level) for each in zip(events, at_risk, strict=True)]
-        test = [log_rank(self.groups, events, left)] if self.by and events.any() else []
-        return self.shown(state, lives, test, self.counted.read(counts[: self.counted.length]).lines())
+        lives = [LifeTable(times, *each, self.level) for each in zip(events, at_risk, strict=True)]
+        test = [log_rank(names, events, left)] if self.by and events.any() else []
+        notes = self.counted.read(rows).lines(self.least_count)
+        if len(times) < self.grid.size:
+            blur = max(life.blur_of_mean(self.grid.step) for life in lives)
+            notes.append(MERGED.format(len(times), self.least_count, blur))
+        notes += [] if is_shown.all() else [FEW.format(self.least_count)]
+        return self.shown(state, dict(zip(names, lives, strict=True)), test, notes)
 
-    def shown(
-        self, state: State, lives: Sequence[LifeTable], more: Sequence[AnswerTable], notes: Sequence[str]
-    ) -> Answer:
-        """Return the answer with the life table of each group."""
-        return Answer(
-            title=f"Kaplan-Meier curves of {self.grid.duration}" + (f" by {self.by}" if self.by else ""),
-            facts={
-                "records": round(sum(life.at_risk[0] for life in lives)),
-                "events": round(sum(life.events.sum() for life in lives)),
-                "sites": int(state["reports"][0]),
-                "grid": f"{self.grid.size:,} times, {self.grid.step:g} apart",
-            },
-            tables=(self._survival(lives), self._at_risk(lives), self._life(lives), *more),
-            curves=tuple(life.curve(name) for name, life in zip(self.groups, lives, strict=True)),
-            notes=tuple(notes),
-        )
+    def _counts(self, state: State) -> tuple[FloatArray, FloatArray]:
+        """Return the counts of records, and (2, groups, times) those of other ends and events."""
+        counts = self.rounds(state)[0] / self.cap
+        rows, cells = counts[: self.counted.length], counts[self.counted.length :]
+        return rows, cells.reshape(2, len(self.groups), self.grid.size)
 
-    def _survival(self, lives: Sequence[LifeTable]) -> AnswerTable:
-        ends = interval_titles(self.level)
-        titles = ["group", "records", "events", "median", *(f"median {end}" for end in ends)]
-        until = self.restricted
-        titles += [f"mean to {until:g}", "std err"]
-        rows: list[tuple[Cell, ...]] = [
-            (name or "all", round(life.at_risk[0]), round(life.events.sum()), *life.medians(), *life.mean(until))
-            for name, life in zip(self.groups, lives, strict=True)
-        ]
-        return AnswerTable("survival", tuple(titles), tuple(rows))
-
-    def _at_risk(self, lives: Sequence[LifeTable]) -> AnswerTable:
-        """Return the records at risk at a few times of the grid."""
-        places = np.unique(np.linspace(0, self.grid.size - 1, MARKS).round().astype(int))
-        titles = ("at risk", *(f"{time:g}" for time in self.grid.times[places]))
-        rows: list[tuple[Cell, ...]] = [
-            (name or "all", *(round(n) for n in life.at_risk[places]))
-            for name, life in zip(self.groups, lives, strict=True)
-        ]
-        return AnswerTable("at_risk", titles, tuple(rows))
-
-    def _life(self, lives: Sequence[LifeTable]) -> AnswerTable:
-        """Return the life table: what is known at each time with an event."""
-        ends = interval_titles(self.level)
-        rows: list[tuple[Cell, ...]] = [
-            (name or "all", *row) for name, life in zip(self.groups, lives, strict=True) for row in life.rows()
-        ]
-        titles = ("group", self.grid.duration, "at risk", "events", "survival", "std err", *ends)
-        return AnswerTable("life", titles, tuple(rows))
+    def _is_shown(self, counts: FloatArray) -> NDArray[np.bool_]:
+        """Return (groups,) whether neither events nor other ends of a group are few."""
+        return np.asarray(~is_small(counts.sum(axis=2), self.least_count).any(axis=0))
 
 
 class LifeTable:
@@ -207,6 +251,10 @@ class LifeTable:
         known = (self.events > 0) & (below > 0)
         return float(areas.sum()), float(np.sqrt(below[known] ** 2 @ self._increments[known]))
 
+    def blur_of_mean(self, step: float) -> float:
+        """Return by how much a restricted mean is longer than on a grid of some step, at most."""
+        return float(-np.diff(self.survival) @ np.maximum(np.diff(self.times) - step, 0.0))
+
     def curve(self, name: str) -> Curve:
         """Return the curve with its band, at the times at which it falls, and at its ends."""
         shown = self.events > 0
@@ -215,7 +263,7 @@ class LifeTable:
         return Curve(name, *(tuple(each[shown].tolist()) for each in columns))
 
 
-def log_rank(groups: tuple[str, ...], events: FloatArray, left: FloatArray) -> AnswerTable:
+def log_rank(groups: Sequence[str], events: FloatArray, left: FloatArray) -> AnswerTable:
     """Return observed and expected events of each group, and the test that all have one hazard.
 
     Parameters

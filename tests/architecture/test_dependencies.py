@@ -30,7 +30,6 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "import-linter": "make lint",
     "ipykernel": "tests execute notebooks",
     "jsonschema": "tests/compose checks the compose file",
-    "lifelines": "tests compare answers with its",
     "markdown-it-py": "tests/docs reads the blocks of the pages",
     "mypy": "make lint",
     "nbclient": "tests execute notebooks",
@@ -45,7 +44,6 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "ruff": "make lint",
     "sphinx": "make docs",
     "sphinx-copybutton": "make docs",
-    "statsmodels": "tests compare answers with its",
     "types-psutil": "make lint",
 }
 ELSEWHERE = {  # what we are measured beside, in environments of their own -> where it is imported
@@ -61,9 +59,11 @@ ELSEWHERE = {  # what we are measured beside, in environments of their own -> wh
 PLACES = {  # distribution of an extra -> where it may be imported
     **ELSEWHERE,
     "ipython": ("fedlearn/api/progress.py",),
+    "lifelines": ("experiments/statistics/",),
     "mlflow": ("fedlearn/report/listeners/mlflow.py",),
     "psutil": ("experiments/speed/", "experiments/watching.py"),
     "ray": ("fedlearn/engine/ray_runtime/", "experiments/speed/"),
+    "statsmodels": ("experiments/statistics/",),
     "tensorboard": ("fedlearn/report/listeners/tensorboard.py",),
     "wandb": ("fedlearn/report/listeners/weights_and_biases.py",),
 }

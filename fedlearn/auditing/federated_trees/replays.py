@@ -61,6 +61,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "pf-forest": [{}, {"max_depth": 0}, {"max_depth": 1, "penalty": 0}, {"leaf": "counts"}],
     "dp-boosting": [{}, {"pairs": 1}],
     "dp-describe": [{}, {"by": "b"}, {"bins": 3, "columns": ["y"]}],
+    "dp-glm": [{"family": family, "outcome": "a", "columns": ["b", "y"]} for family in ("logit", "normal", "poisson")],
     "dp-kaplan-meier": [{"event": "b", "step": 0.5}, {"event": "b", "by": "b"}],
 }
 """Model -> the ``model.options`` with which its nodes report; models that are not listed report without options."""

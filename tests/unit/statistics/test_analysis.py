@@ -28,6 +28,7 @@ CASES = {
     "Kaplan-Meier": ("kaplan-meier", SURVIVAL, '{"event": "died", "by": "ward"}'),
     "Breslow": ("cox", SURVIVAL, '{"event": "died", "ties": "breslow", "strata": "ward"}'),
     "Efron": ("cox", SURVIVAL, '{"event": "died"}'),
+    "by site": ("cox", SURVIVAL, '{"event": "died", "clustered": true, "score_cells": 20}'),
 }
 ODD = np.array(
     [[np.nan] * 5, [np.inf, -np.inf, 7.5, -1.0, 0.0], [1e30, -1e30, 1.0, 2.0, 1.0], [55.0, 2.0, 0.0, 0.0, 1.0]]
@@ -133,7 +134,7 @@ def test_records_left_out_and_values_beyond_their_bounds_are_counted():
     frame = patients(100).assign(age=lambda rows: rows.age.where(rows.index > 4, 200.0))
     frame.loc[10:12, "dose"] = None
     notes = fit("glm", table(frame, "sick", ["age", "dose"])).notes
-    assert "3 of 100 records are left out, as they lack dose (3)" in notes
+    assert "3 records are left out, as they lack dose (3)" in notes
     assert "values outside the declared bounds were moved to the nearer bound: age (5)" in notes
 
 

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from fedlearn.core.errors import RunFailed
 from fedlearn.statistics import fit
 from tests.oracles.studies import BOUNDS, leukemia, leukemia_table, patients, table
 
@@ -111,6 +112,73 @@ def test_cox_of_uneven_sites_is_that_of_statsmodels(count, ties):
     assert found.facts["log-likelihood"] == pytest.approx(expected.llf, **EXACT)
 
 
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_cox_clustered_by_site_has_the_errors_of_score_residuals(ties):
+    """Breslow's beside statsmodels; Efron's beside residuals that are added up record by record."""
+    site, columns = np.arange(len(FRAME)) % 9, ["age", "dose", "sex"]
+    tables = [table(FRAME[site == place], "weeks", [*columns, "died"]) for place in range(9)]
+    found = fit("cox", tables, event="died", ties=ties, clustered=True).table("coefficients")
+    x, b = matrix(FRAME, columns).to_numpy(), found["coef"].to_numpy()
+    data = (x, FRAME.weeks.to_numpy(), (FRAME.died == "yes").to_numpy())
+    parts = residuals(*data, b, is_efron=ties == "efron")
+    of_sites = np.array([parts[site == place].sum(axis=0) for place in range(9)])
+    plain = fit("cox", tables, event="died", ties=ties).table("coefficients")
+    assert found["coef"].tolist() == plain["coef"].tolist()
+    bread = numeric_information(*data, b, is_efron=ties == "efron")
+    expected = np.linalg.inv(bread) @ of_sites.T @ of_sites @ np.linalg.inv(bread)
+    assert found["std err"].tolist() == pytest.approx(np.sqrt(np.diag(expected)).tolist(), rel=1e-6)
+    if ties == "breslow":
+        sm = pytest.importorskip("statsmodels.api")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = sm.PHReg(FRAME.weeks, matrix(FRAME, columns), status=FRAME.died == "yes", ties=ties)
+            theirs = model.fit(disp=0, groups=site)
+        assert found["std err"].tolist() == pytest.approx(theirs.bse.tolist(), rel=1e-6)
+
+
+def residuals(x, times, events, b, *, is_efron):
+    """Return (rows, columns) score residuals, event by event (Therneau and Grambsch 2000, section 7.2)."""
+    r, parts = np.exp(x @ b), np.zeros_like(x)
+    for time in np.unique(times[events]):
+        at_risk, dead = times >= time, (times == time) & events
+        for place in range(dead.sum()):
+            share = place / dead.sum() if is_efron else 0.0
+            weight = r * at_risk - share * r * dead
+            mean = weight @ x / weight.sum()
+            parts[dead] += (x[dead] - mean) / dead.sum()
+            parts -= (weight / weight.sum())[:, None] * (x - mean)
+    return parts
+
+
+def numeric_information(x, times, events, b, *, is_efron):
+    """Return minus the derivative of the sum of score residuals."""
+    steps = 1e-6 * np.eye(len(b))
+    sums = [
+        (residuals(x, times, events, b + h, is_efron=is_efron) - residuals(x, times, events, b - h, is_efron=is_efron))
+        .sum(axis=0) / 2e-6
+        for h in steps
+    ]  # fmt: skip
+    return -np.array(sums)
+
+
+def test_the_c_index_is_that_of_all_pairs_within_the_error_that_is_said():
+    found = fit("cox", at_sites(FRAME, "weeks", [*COLUMNS, "died"], 8), event="died", score_cells=300)
+    scores = matrix(FRAME).to_numpy() @ found.table("coefficients")["coef"].to_numpy()
+    times, events = FRAME.weeks.to_numpy(), (FRAME.died == "yes").to_numpy()
+    later = (times[:, None] < times) | ((times[:, None] == times) & ~events)
+    pairs = later & events[:, None]
+    expected = (scores[:, None] > scores)[pairs].mean()
+    assert abs(found.facts["C index"] - expected) <= found.facts["C index off by"] < 0.02
+    fine = fit("cox", at_sites(FRAME, "weeks", [*COLUMNS, "died"], 3), event="died", score_cells=1000)
+    assert abs(fine.facts["C index"] - expected) < 1e-3
+
+
+def test_errors_by_site_need_several_sites():
+    for model, target, options in (("cox", "weeks", {"event": "died"}), ("glm", "sick", {})):
+        with pytest.raises(RunFailed, match="need several sites"):
+            fit(model, table(FRAME, target, ["age", *options.values()]), clustered=True, **options)
+
+
 def test_cox_with_strata_is_that_of_lifelines():
     lifelines = pytest.importorskip("lifelines")
     found = fit("cox", at_sites(FRAME, "weeks", [*COLUMNS, "died"], 8), event="died", strata="ward")
@@ -126,9 +194,8 @@ def test_cox_with_strata_is_that_of_lifelines():
 @pytest.mark.parametrize("count", [3, 8, pytest.param(40, marks=pytest.mark.long)])
 def test_curves_of_uneven_sites_are_those_of_lifelines(count):
     lifelines = pytest.importorskip("lifelines")
-    found = fit(
-        "kaplan-meier", at_sites(FRAME, "weeks", [*COLUMNS, "died"], count), event="died", by="ward", restricted=30
-    )
+    tables = at_sites(FRAME, "weeks", [*COLUMNS, "died"], count)
+    found = fit("kaplan-meier", tables, event="died", by="ward", restricted=30, least_count=1)
     life, survival = found.table("life"), found.table("survival")
     for curve in found.curves:
         frame = FRAME[FRAME.ward == curve.name]
@@ -152,8 +219,8 @@ def test_times_between_points_of_the_grid_are_rounded_up():
     frame = leukemia()
     later = frame.assign(weeks=np.ceil(frame.weeks / 4) * 4)
     for model in ("cox", "kaplan-meier"):
-        merged = fit(model, leukemia_table(frame), event="relapse", step=4.0)
-        expected = fit(model, leukemia_table(later), event="relapse", step=4.0)
+        merged = fit(model, leukemia_table(frame), event="relapse", step=4.0, least_count=1)
+        expected = fit(model, leukemia_table(later), event="relapse", step=4.0, least_count=1)
         assert merged.tables[0].rows == expected.tables[0].rows
 
 
@@ -162,7 +229,7 @@ def test_a_description_is_that_of_pandas_and_scipy():
     frame["age"] = frame.age.clip(*BOUNDS["age"])
     columns = [*COLUMNS, "sick"]
     tables = [table(part, "score", columns) for part in (frame[:77], frame[77:80], frame[80:])]
-    found = fit("describe", tables, by="sick", bins=1000)
+    found = fit("describe", tables, by="sick", bins=1000, least_count=1)
     numbers = found.table("numbers")
     for name in ("age", "dose", "score"):
         for label in ("all", "no", "yes"):

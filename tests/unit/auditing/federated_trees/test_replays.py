@@ -16,6 +16,8 @@ from fedlearn.models import sums as sums_models
 from fedlearn.privacy import NeighboringRelation, PrivacySpent, PrivacyUnit, seeded_noise
 from fedlearn.private_trees.federated.learners.tree_learner import TreeLearner
 from fedlearn.private_trees.sums.cyclic import CyclicBoosting
+from fedlearn.statistics.histograms import UNIT
+from fedlearn.statistics.private_glm import NoisyGLM
 
 
 def test_every_private_model_is_replayed():
@@ -98,6 +100,21 @@ def test_a_replaced_record_that_is_booked_once_is_found(name, monkeypatch):
     once = lambda epsilon, settings: PrivacySpent(epsilon, relation, unit, True)  # noqa: E731
     monkeypatch.setattr(sums_learner, "largest_loss", once)
     assert found(name)
+
+
+def unweighted(self, size, curvature, most):
+    return np.ones(len(size))
+
+
+def half_a_unit(self, round_number):
+    return UNIT // 2
+
+
+@pytest.mark.parametrize("slip", [{"_weights": unweighted}, {"unit": half_a_unit}], ids=["no weights", "half a unit"])
+def test_records_of_a_regression_that_add_more_than_is_paid_for_are_found(slip, monkeypatch):
+    for name, planted in slip.items():
+        monkeypatch.setattr(NoisyGLM, name, planted)
+    assert found("dp-glm, report of a node")
 
 
 def test_the_first_rounds_epsilon_in_later_rounds_is_found(monkeypatch):

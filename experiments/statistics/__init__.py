@@ -1,0 +1,1 @@
+"""Statistics and regression beside other libraries on all rows in one table."""

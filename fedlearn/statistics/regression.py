@@ -1,0 +1,52 @@
+"""What regressions on exact sums have in common: Newton's method over rounds, and categories with few records."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from fedlearn.core.state import State
+from fedlearn.models.base import Finished
+from fedlearn.statistics.analysis import Exact
+from fedlearn.statistics.design import Counted, Design, IntArray, Rows
+from fedlearn.statistics.newton import Climb
+from fedlearn.statistics.remembered import Remembered
+
+ONE_SITE = "errors that are clustered by site need several sites: leave out model.options.clustered"
+
+
+class Regression(Exact):
+    """Base class of regressions by Newton's method."""
+
+    design: Design
+    counted: Counted
+    clustered: bool
+
+    def _settle(self, nodes: int, largest_node: int) -> None:
+        super()._settle(nodes, largest_node)
+        self._climbs: Remembered[Climb] | None = None
+
+    def progress(self, state: State) -> Finished:
+        """Return whether Newton's method has come to its end, or that the answer may not be shown."""
+        why = self._rows(state).too_few(self.least_count)
+        if self.clustered and state["reports"][0] == 1:
+            why = ONE_SITE
+        return Finished(why, is_failure=True) if why else self._climb(state).ended
+
+    @abstractmethod
+    def _after_round(self, climb: Climb, sums: IntArray) -> Climb:
+        """Return where Newton's method stands after a round."""
+
+    def _climb(self, state: State) -> Climb:
+        if self._climbs is None:
+            first = Climb(np.zeros(self.design.size), self.design.names)
+            self._climbs = Remembered(first, self._after_round)
+        return self._climbs.after(self.rounds(state))
+
+    def _rows(self, state: State) -> Rows:
+        return self.counted.read(self.rounds(state)[0][: self.counted.length] / self.cap)
+
+    def _notes(self, rows: Rows) -> list[str]:
+        """Return the lines of what was left out or moved, and of what categories are compared with."""
+        return [*rows.lines(self.least_count), *self.design.compared()]
