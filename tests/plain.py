@@ -43,7 +43,7 @@ RIDDLES = {
     r"(?<!beside )(?<!training )(?<!trains )(?<!`)\balone(?=[,.:)]| \||$)": "only",
     r"\bmade anew\b|\bmade again\b": "repeated",
     r"\b(that|those) which\b|\b[Ss]o (many|much)\b": "a noun, a number",
-    r"\bwhat (comes|came|goes in|goes into|follows)\b": "a noun",
+    r"\bwhat (comes|came|goes in|follows)\b": "a noun",
     r"\bwhat (it|they) (keeps?|holds?|sends?|sent|says?|has|have)\b": "a noun",
     r"\bwhat (is|was|were) (sent|told|kept|paid|guessed|lent|asked|printed|needed|meant|written)\b(?!\])": "a noun",
     r"\bno two \w+ are (alike|the same)\b": "differ",
