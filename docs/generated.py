@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fedlearn.commands.settings import allowed_of, flags
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.names import described
-from server.planning.compatibility import rules
+from server.planning.plan_rules import rules
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
