@@ -17,7 +17,7 @@ from notebooks import is_notebook, notebook, pages
 from fedlearn.commands.settings import allowed_of, flags
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.names import described
-from server.planning.compatibility import rules
+from server.planning.plan_rules import rules
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

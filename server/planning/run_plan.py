@@ -20,14 +20,8 @@ from fedlearn.runs.spending import check_records, cost_of_initial, counted_in, n
 from server.early_stopping import check_stopping, check_validation, hides_rows
 from server.exchange.exchange import Exchange
 from server.feature import Feature, features_of
-from server.planning.compatibility import (
-    OF_MODELS,
-    OF_SELECTORS,
-    OF_TRUST,
-    check_fitting,
-    check_schedule,
-    check_stack,
-)
+from server.planning.compatibility import check_fitting, check_schedule, check_stack
+from server.planning.plan_rules import OF_PLANS
 from server.rules import Asked, check_rules
 from server.schedules import load_schedule, metrics_of
 from strategies import RoundStrategy
@@ -77,7 +71,7 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
     features = features_of(config, strategy)
     check_fitting(config, traits, strategy)
     asked = Asked(config, traits, strategy, exchange.is_virtual)
-    check_rules((*OF_MODELS, *OF_TRUST, *OF_SELECTORS), asked)
+    check_rules(OF_PLANS, asked)
     for each in features:
         each.check(asked)
     if config.protects_nodes:

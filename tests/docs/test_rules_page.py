@@ -7,7 +7,7 @@ from string import Formatter
 
 import pytest
 
-from server.planning.compatibility import rules
+from server.planning.plan_rules import rules
 from tests.docs.pages import ROOT
 
 RULES = list(rules())

@@ -13,7 +13,8 @@ from fedlearn.data.cifar10 import SPEC
 from fedlearn.models.loaded import Traits
 from fedlearn.models.presets import settings_from
 from server.feature import features_of
-from server.planning.compatibility import OF_MODELS, OF_TRUST, check_fitting, check_parcels
+from server.planning.compatibility import check_fitting, check_parcels
+from server.planning.plan_rules import OF_MODELS, OF_TRUST
 from server.rules import Asked, check_rules
 from strategies import load_strategy
 from strategies.fedavg import FedAvg
