@@ -19,7 +19,13 @@ from tests.oracles.studies import BOUNDS, patients, table
 
 COLUMNS = ["age", "dose"]
 FRAME = patients(60, seed=8)
-SETTINGS = {"engine.name": "inline", "rounds.cohort": 0, "rounds.total": 20, "secure.sums": "masked", "secure.dropouts": 0.0}
+SETTINGS = {
+    "engine.name": "inline",
+    "rounds.cohort": 0,
+    "rounds.total": 20,
+    "secure.sums": "masked",
+    "secure.dropouts": 0.0,
+}
 
 
 def test_of_sites_of_one_record_a_run_holds_no_number_under_masks(tmp_path, monkeypatch):
