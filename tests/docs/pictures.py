@@ -112,7 +112,7 @@ def draw_nulls(path: Path) -> None:
     figure = Figure(figsize=(7, 3), layout="constrained")
     axes = figure.subplots()
     axes.imshow(rows, cmap="Blues", vmin=0, vmax=16, aspect="auto")
-    for (row, column), value in np.ndenumerate(rows):
+    for (row, column), value in np.ma.ndenumerate(rows, compressed=False):
         axes.text(column, row, "null" if value is np.ma.masked else f"{value:.1f}", ha="center", va="center")
     axes.set_yticks(range(6), titles)
     axes.set_xticks([])
