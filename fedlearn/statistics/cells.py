@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.models.base import Finished
+from fedlearn.models.model import Finished
 from fedlearn.statistics.design import FloatArray, IntArray
 
 LEAST = 5  # default of `least_count`

@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
-from fedlearn.models.base import Finished
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.models.model import Finished
 from fedlearn.runs.answers import Answer, Cell
 from fedlearn.statistics.analysis import BLOCK, blocks, built, power_of_two, products, symmetric, whole
 from fedlearn.statistics.cells import LEAST

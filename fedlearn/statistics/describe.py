@@ -28,8 +28,8 @@ from pydantic import Field
 from scipy.special import chdtrc, fdtrc, stdtr
 
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
-from fedlearn.models.base import Finished
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.models.model import Finished
 from fedlearn.runs.answers import Answer, AnswerTable, Cell
 from fedlearn.statistics.analysis import Exact, blocks, built, products, symmetric, whole
 from fedlearn.statistics.cells import LEAST, blocks_of, in_blocks, is_small, nothing_to_show

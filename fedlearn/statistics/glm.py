@@ -20,7 +20,7 @@ from pydantic import Field
 
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.runs.answers import Answer, Cell
 from fedlearn.statistics.analysis import Analysis, blocks, built, power_of_two, products, symmetric, whole
 from fedlearn.statistics.cells import LEAST

@@ -30,7 +30,7 @@ from fedlearn.core.errors import UsageError
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.runs.answers import Answer, AnswerTable, Cell
 from fedlearn.statistics.analysis import Analysis, built
 from fedlearn.statistics.coefficients import interval_titles

@@ -34,8 +34,8 @@ import numpy as np
 
 from fedlearn.config import RunConfig
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples
-from fedlearn.models.base import Finished
+from fedlearn.data.data_spec import DataSpec, Examples
+from fedlearn.models.model import Finished
 from fedlearn.privacy.released import Released
 from fedlearn.runs.answers import Answer
 from fedlearn.statistics.analysis import built, products, symmetric

@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from fedlearn.core.state import State
-from fedlearn.models.base import Finished
+from fedlearn.models.model import Finished
 from fedlearn.statistics.analysis import Exact
 from fedlearn.statistics.design import Counted, Design, IntArray, Rows
 from fedlearn.statistics.newton import Climb

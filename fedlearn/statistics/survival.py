@@ -25,8 +25,8 @@ from pydantic import Field
 from scipy.special import chdtrc, ndtri
 
 from fedlearn.core.state import State
-from fedlearn.data.base import DataSpec, Examples, TableSchema
-from fedlearn.models.base import Finished
+from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.models.model import Finished
 from fedlearn.runs.answers import Answer, AnswerTable, Cell, Curve
 from fedlearn.statistics.analysis import Analysis, Exact, built
 from fedlearn.statistics.cells import LEAST, blocks_of, in_blocks, is_small, nothing_to_show

@@ -29,7 +29,7 @@ class Regression(Objective):
     torch's losses of numbers: outputs that are logits have no error in the unit of the targets. Errors are measured
     beside it only where the loss is least at the targets themselves.
 
-    >>> from fedlearn.data.base import DataSpec
+    >>> from fedlearn.data.data_spec import DataSpec
     >>> Regression(DataSpec("prices", (3,), "float32")).loss(torch.ones(2), torch.zeros(2)).item()
     1.0
     """

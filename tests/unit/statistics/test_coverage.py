@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from fedlearn.data.base import Examples
 
 from fedlearn.config import config_from
 from fedlearn.data import from_frame
+from fedlearn.data.data_spec import Examples
 from fedlearn.models import load_model
 
 MANY = pytest.mark.long

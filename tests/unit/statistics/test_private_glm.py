@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from fedlearn.data.base import Examples
 
 import fedlearn
 from fedlearn.config import config_from
 from fedlearn.core.errors import RunFailed, SettingError
+from fedlearn.data.data_spec import Examples
 from fedlearn.models import load_model
 from fedlearn.statistics import fit
 from fedlearn.statistics.histograms import UNIT
