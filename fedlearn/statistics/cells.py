@@ -76,7 +76,7 @@ def in_blocks(counts: FloatArray, block: IntArray) -> FloatArray:
     [9.0, 9.0]
     """
     sums = np.zeros((*counts.shape[:-1], int(block.max()) + 1))
-    np.add.at(sums, (..., block), counts)
+    np.add.at(sums, (..., block), counts)  # type: ignore[arg-type] # the stub knows no ellipsis
     return sums
 
 

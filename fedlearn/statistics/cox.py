@@ -187,7 +187,7 @@ class Cox(Regression):
         own = events.reshape(alive.shape[1:])[risk.stratum, risk.time]
         most = 4 * self._events(last).sum()
         residuals = np.clip(of_events / self.cap - risk.means() @ own - lost, -most, most)
-        return whole(products(residuals[None, :]), self._scale_of_sites(last), self.cap)[0]
+        return np.asarray(whole(products(residuals[None, :]), self._scale_of_sites(last), self.cap)[0])
 
     def _scale_of_sites(self, last: IntArray) -> FloatArray:
         """Return the scale of products of sites, at the sums of the last round."""

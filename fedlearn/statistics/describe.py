@@ -117,7 +117,7 @@ class Describe(Exact):
         categories = {
             name: groups.category(part, words[name]) for name, part in zip(self.categories, of_categories, strict=False)
         }
-        is_whole = shown.all() and all(None not in found.values() for found in (numbers | categories).values())
+        is_whole = bool(shown.all()) and all(None not in found.values() for found in (numbers | categories).values())
         tables = [self._table_one(groups, numbers, categories), self._numbers(numbers)]
         tables += [self._tests(numbers, categories)] if self.by else []
         tables += self._correlations(sums[-self._of_products :], is_whole=is_whole)
@@ -262,7 +262,7 @@ class Groups:
         if not known.any():
             return dict.fromkeys(self.labels)
         block = np.append(blocks_of(counts[known, :-1], self.least, is_ordered=False), len(words))
-        places = [np.flatnonzero(block == each) for each in dict.fromkeys(block.tolist())]
+        places = [np.flatnonzero(block == each).tolist() for each in dict.fromkeys(block.tolist())]
         labels = [" or ".join(words[place] for place in each) for each in places]
         rows = self.of_all(counts[known])
         return self._by_label([dict(zip(labels, [row[at].sum() for at in places], strict=True)) for row in rows], known)

@@ -94,7 +94,7 @@ class NoisyGLM(LinearModel, Noisy):
         information = products(x) * (weight * curvature)[:, None]
         parts = [np.ones_like(y), weight * y**2, x * (weight * residual)[:, None], information]
         units = self._units_of(path.at) / BELOW
-        return np.trunc(np.column_stack(parts) / units).astype(np.int64).sum(axis=0)
+        return np.asarray(np.trunc(np.column_stack(parts) / units).astype(np.int64).sum(axis=0))
 
     def _weights(self, size: FloatArray, curvature: FloatArray, most: float) -> FloatArray:
         """Return (rows,) the weights of records, whose columns have some sizes, and whose information is bounded."""
@@ -214,7 +214,7 @@ class Found:
     def is_sure(self) -> bool:
         """Return whether the noise in the information is small beside it."""
         least = float(np.linalg.eigvalsh(self.information)[0])
-        return float(self.deviations[3]) * np.sqrt(len(self.at)) <= SURE * least
+        return float(self.deviations[3]) * math.sqrt(len(self.at)) <= SURE * least
 
     def from_intercept(self) -> Found | None:
         """Return the same at the best intercept a of a Poisson regression, by sums at zero: means are e^a as large."""

@@ -126,7 +126,8 @@ class Curves(Analysis):
     def _at_risk(self, lives: Mapping[str, LifeTable]) -> AnswerTable:
         """Return the records at risk at a few times."""
         times = max((life.times for life in lives.values()), key=len)
-        places = np.unique(np.linspace(0, len(times) - 1, MARKS).round().astype(int)) if len(times) else []
+        marks = np.linspace(0, len(times) - 1, MARKS if len(times) else 0)
+        places = np.unique(marks.round().astype(int))
         titles = ("at risk", *(f"{time:g}" for time in times[places]))
         rows: list[tuple[Cell, ...]] = [
             (name or "all", *(round(n) for n in life.at_risk[places])) for name, life in lives.items()
