@@ -119,7 +119,7 @@ def _run(address: str, app: Path, config: RunConfig) -> None:
     """Submit a run once all nodes are online, and wait for its end."""
     control = Control(address, None)
     _until(lambda: _online(control) >= config.rounds.cohort, PATIENCE)
-    run_id = control.submit(app, to_flower(config))
+    run_id = control.submit({path.name: path for path in app.iterdir()}, to_flower(config))
     _until(lambda: control.status(run_id)[0].startswith("finished"), 3600.0)
     status, details = control.status(run_id)
     control.close()

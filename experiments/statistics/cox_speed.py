@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,9 +52,10 @@ def ours(rows: int) -> Callable[[], list[float]]:
     def run() -> list[float]:
         with tempfile.TemporaryDirectory() as folder:
             found = fedlearn.run(clients=CLIENTS, data=data, model="cox", settings=settings, out=folder, progress=False)
+            answer: Any = found.model()
             rounds, sent = found.summary["rounds"], found.summary["bytes_up"]
             print(f"{rounds} rounds, {sent / rounds / CLIENTS:,.0f} bytes up a round and client", file=sys.stderr)
-            return [found.summary["cpu_seconds"], *map(float, found.model().table("coefficients")["coef"])]
+            return [found.summary["cpu_seconds"], *map(float, answer.table("coefficients")["coef"])]
 
     return run
 

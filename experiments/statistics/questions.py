@@ -33,8 +33,8 @@ class Question:
     guide: str
     asked: str
     call: str
-    found: Sequence[float]
-    pooled: Sequence[float]
+    found: Sequence[Any]  # numbers
+    pooled: Sequence[Any]
     why: str = ""
 
     @property

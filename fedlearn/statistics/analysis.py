@@ -61,6 +61,10 @@ class Analysis(SumsModel):
         self.declared = Declared(schema)
 
     @abstractmethod
+    def fit(self, tables: Sequence[Examples]) -> Answer:
+        """Return the answer for tables in one place: each is what one node would hold."""
+
+    @abstractmethod
     def answer(self, state: State) -> Answer:
         """Return the answer that the sums tell."""
 

@@ -247,11 +247,12 @@ class Cox(Regression):
 
     def _covariance(self, best: Evaluated, rounds: Sequence[IntArray]) -> FloatArray:
         """Return (size, size) the covariance of the coefficients of the scaled columns."""
-        bread = np.linalg.inv(best.information)
+        bread = np.asarray(np.linalg.inv(best.information), np.float64)
         if not self.clustered:
             return bread
         of_sites = rounds[-1][-self._products :] / self.cap * self._scale_of_sites(rounds[-2])
-        return np.asarray(bread @ symmetric(of_sites, self.design.size) @ bread)
+        covariance: FloatArray = bread @ symmetric(of_sites, self.design.size) @ bread
+        return covariance
 
     def _concordance(self, sums: IntArray) -> dict[str, Cell]:
         """Return the C index, and by how much it may be off; nothing where no grid of scores is asked for."""

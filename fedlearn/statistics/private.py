@@ -20,7 +20,7 @@ values, s^2 in the total and in each of the two counts that n is the difference 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -47,7 +47,7 @@ class Noisy(Analysis):
     """Base class of analyses with noise."""
 
     metrics = Metrics((EPSILON,), ())
-    not_taken = ("least_count",)  # noise hides each record in every count
+    not_taken: ClassVar[tuple[str, ...]] = ("least_count",)  # noise hides each record in every count
 
     def fit(self, tables: Sequence[Examples]) -> Answer:
         """Raise `UsageError`: a run draws the noise, and books what it costs."""

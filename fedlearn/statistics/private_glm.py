@@ -26,6 +26,7 @@ ends with one line where the noise in I is not small (`SURE`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
