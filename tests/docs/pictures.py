@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 from rich.console import Console
 from rich.text import Text
 
@@ -46,6 +47,7 @@ TABLES = ROOT / "docs" / "reference" / "compression_tables.md"
 TALL = 940  # pixels of a page: its results and its curves
 WIDE = 1280  # pixels of a desk
 MARGIN = 14  # pixels around an element
+COLORS = 128  # of a photograph: a third of its bytes
 COLUMNS = 100  # of the terminal
 COMMAND = "fedlearn simulate --dataset digits --clients 10 --rounds 5 --batch-size 10 --lr 0.02"
 CALL = 'run = fedlearn.run(clients=10, data="digits", rounds=5, batch_size=10, lr=0.02)\nrun'
@@ -129,13 +131,13 @@ def photograph(page: Path | str, picture: Path, *, height: int = TALL, of: str =
         visit.page.set_viewport_size({"width": WIDE, "height": height})
         if is_live:
             visit.waits_for("#link", "connected")
-        if not of:
-            visit.page.screenshot(path=picture)
-            return
-        box = visit.page.locator(of).bounding_box()
-        clip = {side: max(box[side] - MARGIN, 0) for side in "xy"}
-        clip |= {side: box[side] + 2 * MARGIN for side in ("width", "height")}
+        clip = {"x": 0, "y": 0, "width": WIDE, "height": height}
+        if of:
+            box = visit.page.locator(of).bounding_box()
+            clip = {side: max(box[side] - MARGIN, 0) for side in "xy"}
+            clip |= {side: box[side] + 2 * MARGIN for side in ("width", "height")}
         visit.page.screenshot(path=picture, full_page=True, clip=clip)
+    Image.open(picture).convert("RGB").quantize(COLORS).save(picture, optimize=True)
 
 
 def terminal(folder: Path, picture: Path) -> None:
@@ -187,7 +189,7 @@ def sweep_page(folder: Path, picture: Path) -> None:
         vary={"strategy": ["fedavg", "fedadam"]}, seeds=[1, 2, 3], data="digits", model="linear", clients=5, rounds=8,
         batch_size=10, lr=0.02, partition="dirichlet", out=folder,
     )  # fmt: skip
-    photograph(made.page, picture, height=1000)
+    photograph(made.page, picture, height=1400)
 
 
 def main(names: list[str]) -> None:
