@@ -100,7 +100,7 @@ BUGS = (
         (f"dp-boosting, {NODE}", "dp-naive-bayes, a sum of shares")),
     Bug("a search whose runs pay epsilon each", "fedlearn/private_trees/private_search.py",
         "epsilon = self.epsilon / cost_of_search(1.0, eta=self.eta)", "epsilon = self.epsilon", ("PrivateSearch",)),
-    Bug("the data kept in a private attribute", f"{SUMS}/fitting.py",
+    Bug("the data kept in a private attribute", f"{SUMS}/private_sums.py",
         "        self.privacy_spent_ = accountant.spent\n",
         "        self.privacy_spent_ = accountant.spent\n        self._X, self._n = X, len(y)\n", ("DPNaiveBayes",)),
     Bug("parts that can be drawn again", "fedlearn/private_trees/classes/classifier.py",
