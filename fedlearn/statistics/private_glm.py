@@ -34,6 +34,7 @@ from typing import Any, Self
 import numpy as np
 
 from fedlearn.config import RunConfig
+from fedlearn.core.metric import EPSILON
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models.model import Finished
@@ -131,7 +132,7 @@ class NoisyGLM(LinearModel, Noisy):
                 "records": round(found.records),
                 "sites": int(state["reports"][-1]),
                 **more,
-                "epsilon": self.plan.epsilon,
+                EPSILON.name: self.plan.epsilon,
                 "rounds": len(state["reports"]),
                 "standard errors": "model-based, with those of the noise",
             },

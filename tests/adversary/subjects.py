@@ -580,7 +580,7 @@ class Memories:
         (folder / name).write_bytes(there)
         reply = _answered_from(folder)
         if self.way == "damaged file" and there != honest:
-            check(reply.has_error() and "the node's memory" in reply.error.reason, "a damaged memory was taken")
+            check(reply.has_error() and "the client's memory" in reply.error.reason, "a damaged memory was taken")
             check((folder / name).read_bytes() == there, "a damaged memory was written over")
         return check_reply(reply)
 
