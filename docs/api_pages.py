@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.ext.napoleon.docstring import NumpyDocstring
+from sphinx.ext import napoleon
 from sphinx.pycode import ModuleAnalyzer
 
 import fedlearn
@@ -65,7 +65,10 @@ def setup(app: Sphinx) -> dict[str, bool]:
             page.write_text(text, encoding="utf-8")
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-signature", _signature)
-    app.connect("autodoc-process-docstring", _docstring, priority=400)  # before napoleon
+    for each in [*app.events.listeners["autodoc-process-docstring"]]:
+        if each.handler is napoleon._process_docstring:
+            app.disconnect(each.id)  # `_docstring` calls it
+    app.connect("autodoc-process-docstring", _docstring)
     app.connect("missing-reference", _by_last_word)
     app.connect("html-page-context", _side_bar_of_its_group, priority=400)  # before the theme reads it
     return {"parallel_read_safe": True}
@@ -124,7 +127,8 @@ def _docstring(app: Sphinx, kind: str, name: str, found: Any, options: Any, line
     elif kind == "class" and lines and lines[0].startswith(f"{attribute}("):  # dataclasses writes it
         lines.clear()
     if kind in ("attribute", "data", "property"):
-        lines[:] = ["", *NumpyDocstring(lines, app.config, app, "function", name, found, options).lines()]
+        kind = "function"
+    napoleon._process_docstring(app, kind, name, found, options, lines)
 
 
 @cache
