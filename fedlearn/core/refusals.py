@@ -37,7 +37,7 @@ REFUSALS = {
         "use names that fedlearn settings lists, and no codec with a private model",
     ),
     "group-not-allowed": Refusal(
-        "sums would be exact, by groups of a column by which the owner allows none",
+        "exact sums, by groups of a column that the owner does not allow for groups",
         "leave out model.options.by and model.options.strata, or ask the owner (--groups)",
     ),
     LACKS: Refusal(
