@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from string import Formatter
 
 import pytest
@@ -15,9 +15,9 @@ RULES = list(rules())
 
 @pytest.fixture(scope="module")
 def rows():
-    found = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "generated.py")
-    generated = importlib.util.module_from_spec(found)
-    found.loader.exec_module(generated)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        generated = importlib.import_module("generated")
     return [line for line in generated.rules_page() if line.startswith("| `")]
 
 
