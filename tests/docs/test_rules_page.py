@@ -35,6 +35,6 @@ def test_each_rule_is_on_the_page_with_its_reason_and_its_advice(rows):
 def test_a_rule_of_several_features_stands_once_with_all_that_it_is_of(rows):
     assert [row for row in rows if "public_sizes" in row] == [
         "| `privacy.public_sizes` | secure sums; `privacy.trust` = `local`; `privacy.trust` = `distributed` "
-        "| no node tells its number of records | use false |"
+        "| no client tells its number of records | use false |"
     ]
     assert len(rows) == len(set(rows)) < len(RULES)

@@ -68,7 +68,7 @@ def test_nodes_alone_are_also_measured_on_examples_of_their_own(undisturbed):
     [
         ({"model.name": "dp-forest", "data.dataset": "diabetes", "training.baseline": "local"}, "--clients 1"),
         ({"training.baseline": "both"}, "central"),
-        ({"training.baseline": "central", "data.dataset": "synthetic"}, "no client can hold all"),
+        ({"training.baseline": "central", "data.dataset": "synthetic"}, "no client holds all"),
     ],
 )
 def test_baseline_that_makes_no_sense_is_refused_in_one_line(execute, settings, why):

@@ -162,7 +162,7 @@ def test_a_sweep_of_flags_goes_on_and_reports(fedlearn, tmp_path):
         (["--vary", "training.lr=0.1,0.2", "--lr", "0.1"], "training.lr: the sweep sets it itself on its axis"),
         (["--vary", "training.lr=0.1,x"], "training.lr = 'x'"),
         (["--vary", "learning_rate=0.1"], "did you mean training.lr?"),
-        (["--seeds", "1,b"], "--seeds 1,b: write whole numbers"),
+        (["--seeds", "1,b"], "--seeds 1,b: write integers"),
         (["--seeds", "1,1"], "none twice"),
         (["--quick", "--seeds", "1,2"], "name the plan's file"),
         (["--seeds", "1,2", "--only", "a=b"], "there is no such point"),
