@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedlearn.data.dataset import Dataset
-    from fedlearn.runs.answers import Answer
+    from fedlearn.runs import answers
 
 
-def fit(model: str, data: Dataset | Sequence[Dataset], **options: Any) -> Answer:
+def fit(model: str, data: Dataset | Sequence[Dataset], **options: Any) -> answers.Answer:
     """Return the answer of an analysis of tables in one place.
 
     Parameters

@@ -130,5 +130,5 @@ def test_measuring_a_model_of_the_nodes_own_does_not_send_it(execute, undisturbe
 @pytest.mark.usefixtures("adult")
 def test_nodes_of_a_private_model_are_never_measured(execute):
     settings = {"model.name": "dp-classifier", "clients": 2, "data.dataset": "adult", "evaluation.nodes": 2}
-    with pytest.raises(SettingError, match=r"evaluation\.nodes = 2: nodes would send what they measured"):
+    with pytest.raises(SettingError, match=r"evaluation\.nodes = 2: clients would send what they measured"):
         execute(settings, engine="inline")

@@ -162,7 +162,7 @@ def test_nobody_at_home_all_day_ends_the_run_with_the_reason(execute, tmp_path):
     [
         (["rounds.reporting_deadline=0.001"], "rounds.reporting_deadline = 0.001: "),
         (["devices.options.dropout=7"], "devices.options.dropout = 7: "),
-        (["devices.name=nowhere.csv"], "devices.name = 'nowhere.csv': it cannot be read"),
+        (["devices.name=nowhere.csv"], "devices.name = 'nowhere.csv': No such file"),
         (["devices.name=builtins:print"], "devices.name = 'builtins:print': "),
         (["devices.name=", "rounds.over_selection=1.3"], "rounds.over_selection = 1.3: virtual clients without"),
         (["devices.name=", "rounds.selector=oort"], "rounds.selector = 'oort': virtual clients without devices"),

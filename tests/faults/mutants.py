@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant("last reports not stored", "server/schedules/asynchronous/schedule.py", "{**self.flights.memory(), RECENTLY: self._recent.memory()}", "self.flights.memory()"),
     Mutant("end of the run not notified", "server/schedules/asynchronous/schedule.py", '        self._drop(self.flights.everyone, "the run is over", None)\n', ""),
     Mutant("waiting reports not counted", "server/schedules/asynchronous/schedule.py", "add_reports(verdict.report.bytes_up for verdict in came)", "add_reports([])"),
-    Mutant("ledgers not stored", "server/run.py", "if self.is_private and (changed", "if False and (changed"),
+    Mutant("ledgers not stored", "server/run.py", "if self.traits.is_private and (changed", "if False and (changed"),
     Mutant("written down before it is paid", "server/phases/reporting.py", "        if came:\n            run.keep_paid()\n", ""),
     Mutant("ledgers not named", "fedlearn/runs/checkpoint.py", "            manifest = self._stored.manifest.with_memories(memories)\n", "            manifest = self._stored.manifest\n"),
     Mutant("too large let in", "server/gate/gate.py", "            self._check_size(reply.content)\n", ""),
