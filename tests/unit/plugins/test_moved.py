@@ -42,7 +42,7 @@ def table(monkeypatch):
         ("fedlearn.former.marks", "fedlearn.config.names"),
         ("client.former", "client.memory"),
         ("fedlearn.client.former", "client.memory"),
-        ("fedlearn.server.former.base", "server.selectors.selector"),
+        ("fedlearn.server.former.selector", "server.selectors.selector"),
     ],
 )
 def test_both_names_are_one_module_and_one_warning_says_so(former, today):
@@ -92,7 +92,7 @@ def test_a_users_own_package_of_a_name_of_ours_is_left_alone(tmp_path, monkeypat
 
 def test_a_package_with_the_former_name_of_a_module_has_its_names():
     find = moved.names_of("server.selectors.selector")
-    with pytest.warns(DeprecationWarning, match=r"server\.selectors is now server\.selectors\.base"):
+    with pytest.warns(DeprecationWarning, match=r"server\.selectors is now server\.selectors\.selector"):
         assert find("Selector") is import_module("server.selectors.selector").Selector
     with pytest.raises(AttributeError):
         find("Nothing")
