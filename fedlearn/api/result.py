@@ -110,8 +110,8 @@ class Run(Predicts):
     def state(self) -> State:
         """The final model as named arrays; a parameter with several names stands under each of them.
 
-        >>> {name: array.shape for name, array in run.state.items()}
-        {'1.bias': (10,), '1.weight': (10, 3072)}
+        >>> sorted((name, array.shape) for name, array in run.state.items())
+        [('1.bias', (10,)), ('1.weight', (10, 3072))]
         """
         return self._state(MODEL)
 

@@ -14,7 +14,7 @@ wherever all c colluders are; a lower t, if of the n neighborhoods and n (n - 1)
 *One set.* Each survivor signs the set of survivors once; more than (n + c)/2 signatures cannot be on two sets.
 
 >>> print(chosen(100, colluders=10, dropouts=0.1))
-32 neighbors, threshold 22: 100 nodes, 10 colluders never open a report; 10 lost nodes never spoil the sum
+32 neighbors, threshold 22: 100 clients, 10 colluders never open a report; 10 lost clients never spoil the sum
 """
 
 from __future__ import annotations
