@@ -309,7 +309,8 @@ def _reports_of_trees() -> Iterator[Reports]:
 @cache
 def _tree_settings(name: str) -> Mapping[str, Any]:
     """Return settings under which a model grows small trees, on the data set of its kind."""
-    for options, data in product(('{"max_depth": 3}', "", '{"event": "a"}'), ("numbers", "classes")):
+    tried = ('{"max_depth": 3}', "", '{"event": "a"}', '{"family": "normal"}')
+    for options, data in product(tried, ("numbers", "classes")):
         flat = {
             "clients": 3, "data.dataset": f"{__name__}:{data}", "model.name": name, "model.options": options,
             "privacy.noise": "seeded", "privacy.epsilon": 50.0, "gate.max_examples": 1000,
