@@ -13,6 +13,7 @@ from client.owner.error_disclosure import is_private
 from client.owner.signed_sets import sums_exactly
 from client.request import Request
 from fedlearn.config import RunConfig, per_run
+from fedlearn.config.policy import Policy
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.seeding import rng_for
 from fedlearn.data.data_spec import Examples
@@ -43,6 +44,19 @@ def training_set(request: Request) -> Examples:
     """
     own = request.holds_own_data and _takes_all_rows(request.config)
     return _all_examples(request.config) if own else loaded(request.config)[0].train
+
+
+def has_few_records(request: Request) -> bool:
+    """Return whether the whole table has fewer records than the owner asks for.
+
+    It is asked of the whole table: with a share, which a server sets, a server could count records.
+    """
+    return len(training_set(request)) < Policy.of_node(request.context.node_config).least_records
+
+
+def adds_too_few(request: Request) -> bool:
+    """Return whether a real node would add exact numbers of fewer records than its owner asks for."""
+    return request.is_real and sums_exactly(request.config) and has_few_records(request)
 
 
 def _takes_all_rows(config: RunConfig) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from client.examples import training_set
+from client.examples import has_few_records
 from client.isolated_fits import learner_of
 from client.learners.learner import LocalTask
 from client.memory import NodeMemory
@@ -235,8 +235,8 @@ def _ledger_of(request: Request) -> Ledger:
     folder = node_config.get("ledger")
     if folder:
         policy = Policy.of_node(node_config)
-        if len(training_set(request)) < policy.least_records:
-            raise Withheld(NOT_ENOUGH)  # of the whole table: with a share, which a server sets, it could count them
+        if has_few_records(request):
+            raise Withheld(NOT_ENOUGH)
         file = LedgerFile(Path(str(folder)), str(node_config.get("data-name", "")))
         return Ledger(file, most=policy.largest_epsilon, most_questions=policy.most_questions, delta=policy.delta)
     if request.holds_own_data:

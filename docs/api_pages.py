@@ -96,7 +96,7 @@ def _text(name: str, group: str) -> str:
 
 
 def _skip(app: Sphinx, kind: str, name: str, found: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out the members of other libraries' classes; keep those of an enumeration, which have no docstring."""
+    """Skip members that another library's class defines; keep those of an enumeration, which have no docstring."""
     if isinstance(found, Enum):
         return False
     function = getattr(found, "fget", None) or getattr(found, "func", found)

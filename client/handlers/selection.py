@@ -7,7 +7,7 @@ from contextlib import suppress
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from client.acknowledged_sums import undo
-from client.examples import examples_of, training_set
+from client.examples import adds_too_few, examples_of
 from client.isolated_fits import learner_of
 from client.ledger import NodeBudget
 from client.owner.error_disclosure import Withheld, is_private, log, said_of
@@ -15,14 +15,13 @@ from client.owner.guards import guarded
 from client.owner.memory_file import memory_at_home
 from client.owner.participation import why_not as participation_why_not
 from client.owner.policy import NOT_ENOUGH
-from client.owner.signed_sets import check_sets, sums_exactly
+from client.owner.signed_sets import check_sets
 from client.received.downlink import kept_anchor
 from client.received.kept_frozen import keep
 from client.received.kept_frozen import why_not as unsent_why_not
 from client.request import Request
 from client.secure_sums import node as summing
 from fedlearn import wire
-from fedlearn.config.policy import Policy
 from fedlearn.core.cohort import At
 
 
@@ -62,16 +61,11 @@ def _why_not(request: Request) -> str:
     why_not = learner_of(request.config).why_not(request.memory)
     if is_private(request.config):
         return why_not or _why_not_published(request)
-    if request.is_real and sums_exactly(request.config) and _has_few_records(request):
+    if adds_too_few(request):
         return why_not or NOT_ENOUGH
     if not len(examples_of(request)):
         return why_not or "it has no examples"
     return why_not or participation_why_not(request, _asked(request))
-
-
-def _has_few_records(request: Request) -> bool:
-    """Return whether the whole table has fewer records than the owner asks for."""
-    return len(training_set(request)) < Policy.of_node(request.context.node_config).least_records
 
 
 def _asked(request: Request) -> int:

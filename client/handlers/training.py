@@ -10,7 +10,7 @@ from flwr.app import Message, RecordDict
 
 from client.acknowledged_sums import undo_from
 from client.answer import report
-from client.examples import examples_of, training_set
+from client.examples import adds_too_few, examples_of, training_set
 from client.handlers.evaluation import measured
 from client.isolated_fits import fits_of, learner_of, why_not_stacked
 from client.learners.learner import LocalFit, LocalTask
@@ -18,9 +18,10 @@ from client.learners.plain_answer import Answer
 from client.ledger import NodeBudget
 from client.mods import with_mods
 from client.node_feature import features_of, fitted, own_state, reported
-from client.owner.error_disclosure import is_private
+from client.owner.error_disclosure import is_private, withheld
 from client.owner.guards import guarded
 from client.owner.participation import check_separated, count_participation
+from client.owner.policy import NOT_ENOUGH
 from client.received.downlink import state_in
 from client.request import Request
 from fedlearn import flower, wire
@@ -42,6 +43,8 @@ def train(request: Request, fit: LocalFit | None = None) -> Message:
     with guarded(request):
         sent = state_in(request)  # a node that cannot read what it was sent does not become active
         check_separated(request)
+        if adds_too_few(request):  # a server may have asked whether it is ready with other settings
+            raise withheld(request, NOT_ENOUGH)
         with request.active():
             try:
                 answer = with_mods(request, sent, lambda state, content: _learned(request, state, content, fit))

@@ -74,7 +74,7 @@ def bins_of(config: RunConfig) -> object:
 def groups_of(config: RunConfig) -> set[str]:
     """Return the columns by which a run of an analysis groups records."""
     options = json.loads(config.model.options or "{}")
-    return {options[role] for role in ("by", "strata") if options.get(role)}
+    return {str(options[role]) for role in ("by", "strata") if options.get(role)}
 
 
 def may_sum_exactly(request: Request) -> bool:

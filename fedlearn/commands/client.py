@@ -110,7 +110,7 @@ LIMITS = {
     ),
     "groups": Option(
         str | None, None, "COLUMN,...",
-        "Columns by which exact statistics may be grouped (default: all that are declared).", OWNER,
+        "Columns for by and strata of exact statistics (default: all that are declared).", OWNER,
     ),
     "models": Option(str | None, None, "NAME,...", "Allowed models (default: fedlearn's private ones).", OWNER),
     "declared": Option(

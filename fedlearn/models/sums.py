@@ -219,7 +219,7 @@ class SumsModel(ABC):
 
 
 def check_layout(found: Layout, wanted: Layout) -> None:
-    """Raise `Refused` where names, dtypes or shapes are not those that are wanted."""
+    """Raise `Refused` if names, dtypes or shapes differ from the wanted layout."""
     if found.keys() != wanted.keys():
         raise Refused("wrong-names", f"came {sorted(found)}, expected {sorted(wanted)}")
     for name, spec in wanted.items():

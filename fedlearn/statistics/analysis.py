@@ -100,7 +100,7 @@ class Analysis(SumsModel):
 
 
 class Exact(Analysis):
-    """Base class of the analyses whose sums are exact: whole numbers, of the same nodes in all rounds."""
+    """Base class of analyses with exact sums: sums of whole numbers, over the same nodes in all rounds."""
 
     learner = "exact-sums"
     least_count = 1  # of records in a cell that is shown (`fedlearn.statistics.cells`)

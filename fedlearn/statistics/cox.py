@@ -122,8 +122,8 @@ class Cox(Regression):
     def asked(self, state: State, examples: Examples) -> IntArray:
         """Return (length,) what these records add at the coefficients of the next round."""
         climb = self._climb(state)
-        has_ended = climb.best is not None and bool(climb.ended.why)
-        coefficients = climb.best.at if has_ended and climb.best else climb.at
+        best = climb.best if climb.ended.why else None
+        coefficients = climb.at if best is None else best.at
         rows, counts = self.counted.taken(examples)
         cell = 2 * self._cells(rows) + self.grid.events(rows)  # odd: with the event
         order = np.argsort(cell, kind="stable")
@@ -133,7 +133,7 @@ class Cox(Regression):
         events = np.bincount(cell[cell % 2 == 1] // 2, minlength=self.cells)
         more = [self._scored(scores, cell, coefficients)] if self.score_cells else []
         if self.clustered:
-            last = self.rounds(state)[-1] if has_ended else None
+            last = None if best is None else self.rounds(state)[-1]
             more += [self._of_site(coefficients, last, of_events, events, both)]
         of_cells = [events * self.cap, *(each.ravel() for each in sums), *more]
         return np.concatenate([counts * self.cap, of_events, *of_cells])
@@ -337,7 +337,10 @@ class AtRisk:
         return np.asarray((s * self.ties.first - e * self.ties.shared) / self.ties.events)
 
     def hazards(self) -> tuple[FloatArray, FloatArray]:
-        """Return (1 + size, times) hazards, and hazards times mean columns: of those who live on, and of the dead."""
+        """Return (1 + size, times) arrays for records that outlive a time, and for those with the event at it.
+
+        Row 0 has hazards, the others hazards times mean columns.
+        """
         (s, e), (a, b, c), ties = self._first(), self.ties.squared, self.ties
         alive = np.vstack([ties.first, s * a - e * b])
         return alive, np.vstack([ties.first - ties.shared, s * (a - b) - e * (b - c)])

@@ -66,7 +66,7 @@ class Family(Protocol):
 
 
 class Normal:
-    """Normal outcomes with one variance; values are those at variance 1."""
+    """Normal outcomes with one variance; log-likelihoods are given at variance 1."""
 
     title, ratio = "linear regression (normal)", ""
 

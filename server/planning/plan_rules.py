@@ -118,7 +118,7 @@ OF_TRUST = (
 
 
 OF_PLANS = (*OF_MODELS, *OF_TRUST, *OF_SELECTORS)
-"""In the order in which they are asked, before those of features."""
+"""Rules of models, trust and selectors, in the order in which a run asks them; rules of features follow."""
 
 
 def rules() -> Iterator[Rule]:

@@ -233,9 +233,9 @@ LEAKS = (
         "unit/data/test_dealing.py::test_nodes_of_a_private_model_tell_no_counts",
     ),
     Mend(
-        "16", "client/ledger.py",
-        "if len(training_set(request)) < policy.least_records:",
-        'if len(__import__("client.examples").examples.examples_of(request)) < policy.least_records:',
+        "16", "client/examples.py",
+        "return len(training_set(request)) < Policy.of_node",
+        "return len(examples_of(request)) < Policy.of_node",
         f"{BUDGET}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 
@@ -21,6 +22,7 @@ from fedlearn.plugins.tables import HANDLERS
 from fedlearn.secure.keys import Signer, fresh_secret
 from fedlearn.secure.level import Level, chosen
 from fedlearn.secure.messages import Roster, Survivors, Unmasking
+from fedlearn.statistics.histograms import UNIT
 from tests.adversary.lying_server import METRIC, At, Attempt, NodeApart, RealNode, changed, owners_of
 
 VICTIM, NODES = 3, 5
@@ -346,11 +348,10 @@ TABLE = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def hospital(tmp_path_factory):
-    folder, rng = tmp_path_factory.mktemp("hospital"), np.random.default_rng(5)
-    owners = owners_of(folder, 4, least=3)
-    listed = []
+@contextmanager
+def hospitals(folder, **policy):
+    """Four nodes with tables of their own, and what their owners allow."""
+    rng, owners, listed = np.random.default_rng(5), owners_of(folder, 4, least=3), []
     for number, size in enumerate((100, 140, 215, 330)):
         data = folder / f"data-{number}"
         data.mkdir()
@@ -362,7 +363,7 @@ def hospital(tmp_path_factory):
             'categories = { hiv = ["0", "1"] }\n'
         )
         own = {"ledger": str(folder / f"ledger-{number}"), "data-name": "patients", "largest-epsilon": 1.0}
-        own |= {"models": "statistics", "own-data": True, "declared": "t.toml" if number else "./t.toml"}
+        own |= {"own-data": True, "declared": "t.toml" if number else "./t.toml", **policy}
         listed.append(NodeApart(number, data, folder / f"cache-{number}", **owners[number], **own))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDLEARN_DATA", str(folder / "data-0"))
@@ -370,6 +371,12 @@ def hospital(tmp_path_factory):
         yield listed
     for node in listed:
         node.end()
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory):
+    with hospitals(tmp_path_factory.mktemp("hospital"), models="statistics") as listed:
+        yield listed
 
 
 def of_table(**settings):
@@ -395,6 +402,56 @@ def test_no_server_reads_single_values_by_several_grids_of_an_exact_sum(hospital
     sums = [Attempt(of_table(**{"model__options": {"bins": bins}}), hospital).outcome() for bins in (20, 21, 1000)]
     assert not isinstance(sums[0], str)
     assert sums[1:] == ["bins-not-declared"] * 2
+
+
+BY_HIV = {"model__name": "describe", "model__options": {"by": "hiv"}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        (BY_HIV, "group-not-allowed"),
+        ({**BY_HIV, "model__options": '{"by": ["hiv"]}'}, "group-not-allowed"),
+        ({**BY_HIV, "model__options": '{"by": "", "by": "hiv"}'}, "group-not-allowed"),
+        ({**BY_HIV, "model__name": "kaplan-meier"}, "group-not-allowed"),
+        ({"model__name": "cox", "model__options": {"strata": "hiv"}}, "group-not-allowed"),
+    ],
+    ids=str,
+)
+def test_no_server_groups_by_a_column_that_no_owner_names(tmp_path, settings, word):
+    with hospitals(tmp_path, models="describe,kaplan-meier,cox", groups="age") as nodes:
+        assert Attempt(of_table(**settings), nodes).outcome() == word
+
+
+def test_records_are_grouped_by_a_column_that_all_owners_name(tmp_path):
+    with hospitals(tmp_path, models="describe", groups="hiv") as nodes:
+        assert not isinstance(Attempt(of_table(**BY_HIV), nodes).outcome(), str)
+
+
+class AskedOtherwise:
+    """A node that is asked with other settings whether it is ready."""
+
+    def __init__(self, node, **settings):
+        self.number, self._node, self._settings = node.number, node, settings
+
+    def ask(self, kind, content, config):
+        return self._node.ask(kind, content, changed(config, **self._settings) if kind == "query.ready" else config)
+
+
+OTHER = {"model__name": "mlp", "strategy__name": "fedavg"}  # which owners allow, and no ledger pays
+
+
+@pytest.mark.parametrize("other", [{}, OTHER], ids=str)
+def test_a_node_of_few_records_is_in_no_exact_sum_whatever_it_was_asked_before(tmp_path, other):
+    """The first of four has 100 records, and the others 685."""
+    with hospitals(tmp_path, models="statistics,mlp", **{"least-records": 120}) as nodes:
+        found = Attempt(of_table(), [AskedOtherwise(node, **other) for node in nodes]).outcome()
+    assert found[0] / UNIT == 685 if other else found == "not-ready"
+
+
+def test_a_node_of_enough_records_is_in_an_exact_sum(tmp_path):
+    with hospitals(tmp_path, models="statistics", **{"least-records": 100}) as nodes:
+        assert Attempt(of_table(), nodes).outcome()[0] / UNIT == 785
 
 
 NAMED = [{"data__dataset": "t.csv"}, {"data__options": {"target": "age"}}, {"data__dir": "/"}]

@@ -1,4 +1,4 @@
-"""A tutorial as a notebook that is run: its cells, one after the other, in a kernel in an empty folder."""
+"""Runs a tutorial as a notebook: each cell in order, in a kernel in an empty folder."""
 
 from __future__ import annotations
 

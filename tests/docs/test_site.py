@@ -37,7 +37,7 @@ SHOWN = (
 
 
 class Html(HTMLParser):
-    """A page's anchors, its links, those of its body, and what it loads."""
+    """Collects a page's anchors, all its links, the links of its body, and the files that it loads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

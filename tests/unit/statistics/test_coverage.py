@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the truth that data were drawn from: of exact regressions, and of those with noise."""
+"""Measures how often 95 % intervals contain the true coefficients of exact and of noisy regressions."""
 
 from __future__ import annotations
 

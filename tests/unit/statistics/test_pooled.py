@@ -1,4 +1,4 @@
-"""Answers of uneven nodes beside those that other libraries give for all rows in one table."""
+"""Compares answers of uneven nodes with the answers of other libraries for all rows in one table."""
 
 from __future__ import annotations
 
