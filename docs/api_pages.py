@@ -16,6 +16,7 @@ from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.ext import napoleon
+from sphinx.ext.viewcode import viewcode_anchor
 from sphinx.pycode import ModuleAnalyzer
 
 import fedlearn
@@ -65,6 +66,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
             page.write_text(text, encoding="utf-8")
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-signature", _signature)
+    app.connect("doctree-read", _anchors, priority=600)  # after viewcode
+    app.connect("env-check-consistency", _sources)
     for each in [*app.events.listeners["autodoc-process-docstring"]]:
         if each.handler is napoleon._process_docstring:
             app.disconnect(each.id)  # `_docstring` calls it
@@ -129,6 +132,21 @@ def _docstring(app: Sphinx, kind: str, name: str, found: Any, options: Any, line
     if kind in ("attribute", "data", "property"):
         kind = "function"
     napoleon._process_docstring(app, kind, name, found, options, lines)
+
+
+def _anchors(app: Sphinx, page: nodes.document) -> None:
+    """Give each object the anchor to which its source leads back, of the module by which viewcode met that source."""
+    for link in page.findall(viewcode_anchor):
+        module = link["reftarget"].partition("/")[2].replace("/", ".")
+        anchor = f"{app.env._viewcode_modules[module][3]}.{link['refid']}"  # type: ignore[attr-defined]
+        if anchor not in link.parent["ids"]:
+            link.parent["ids"].append(anchor)
+
+
+def _sources(app: Sphinx, env: BuildEnvironment) -> None:
+    """Drop modules without source, such as builtins: viewcode lists them in its index, and makes no page."""
+    modules = env._viewcode_modules  # type: ignore[attr-defined]
+    env._viewcode_modules = {name: entry for name, entry in modules.items() if entry}  # type: ignore[attr-defined]
 
 
 @cache

@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,13 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-def texts() -> Iterator[tuple[Path, str]]:
-    """Yield the texts of the sources that are sentences, without docstrings; parts of an f-string one by one."""
+@cache
+def texts() -> list[tuple[Path, str]]:
+    """Return the texts of the sources that are sentences, without docstrings; parts of an f-string one by one."""
+    return list(_texts())
+
+
+def _texts() -> Iterator[tuple[Path, str]]:
     for path in SOURCES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -54,9 +60,6 @@ def texts() -> Iterator[tuple[Path, str]]:
                 yield path, node.value
 
 
-TEXTS = list(texts())
-
-
 def flags_of(command: Any) -> set[str]:
     own = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
     return own.union(*map(flags_of, getattr(command, "commands", {}).values()))
@@ -64,7 +67,7 @@ def flags_of(command: Any) -> set[str]:
 
 def test_a_flag_that_a_text_names_exists():
     known = flags_of(typer.main.get_command(app)) | OF_OTHER_PROGRAMS
-    named = [(flag, path.name) for path, text in TEXTS for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)]
+    named = [(flag, path.name) for path, text in texts() for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)]
     assert len(named) > 100
     assert [each for each in named if each[0] not in known] == []
 
@@ -73,14 +76,14 @@ def test_a_setting_that_a_text_names_exists():
     known = set(setting_names())
     tables = {name.partition(".")[0] for name in known if "." in name} - {"client"}
     words = re.compile(rf"(?<![\w./])({'|'.join(sorted(tables))})\.(?!csv|json)([a-z_]+)\b(?![\w(/])")
-    named = [(".".join(found), path.name) for path, text in TEXTS for found in words.findall(text)]
+    named = [(".".join(found), path.name) for path, text in texts() for found in words.findall(text)]
     assert len(named) > 200
     assert [each for each in named if each[0] not in known] == []
 
 
 def test_a_keyword_of_a_call_that_a_text_names_exists():
     calls = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, FUNCTIONS))})\(([^()]*)")
-    named = [(*found, path.name) for path, text in TEXTS for found in calls.findall(text)]
+    named = [(*found, path.name) for path, text in texts() for found in calls.findall(text)]
     assert len(named) > 5
     for function, arguments, _ in named:
         known = inspect.signature(FUNCTIONS[function]).parameters

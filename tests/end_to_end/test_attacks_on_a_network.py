@@ -41,7 +41,7 @@ def test_a_lying_supernode_gives_the_bytes_of_the_simulation(tmp_path, execute):
         log = lying.read_log()
     finally:
         one.stack.down()
-    assert "THIS NODE LIES in every report, by --attack sign-flip" in log
+    assert "THIS CLIENT ATTACKS in every update, by --attack sign-flip" in log
     assert "this client lies, by its own --attack" in log
     assert run.summary["model_sha256"] == execute({**SETTINGS, **ATTACK}, engine="inline").sha
     assert run.summary["model_sha256"] != execute(SETTINGS, engine="inline").sha

@@ -19,10 +19,8 @@ from server.selectors.poisson import Poisson
 
 QUICK = ("central", "secure")  # the others are long
 QUICK_MISTAKES = (
-    "a round forgotten", "clip forgotten for one parameter", "half of a share", "the last noise taken away",
-    "no noise where nothing was sent", "no noise where nobody came", "the sum in a further file",
-    "the sum in a further column", "the sum in a line of the log", "secure noise from a seed",
-    "half of mu in all accounts",
+    "a round forgotten", "half of a share", "no noise where nobody came", "the sum in a line of the log",
+    "secure noise from a seed",
 )  # fmt: skip
 
 

@@ -37,7 +37,9 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["relay"], long=["union"]))
+@pytest.mark.parametrize(
+    "settings", some_slow(VARIANTS, ["relay"], long=["union", "over-several-rounds", "mean-leaves"])
+)
 def test_every_engine_makes_the_same_forest(execute, undisturbed, settings):
     reference = undisturbed(settings)
     for workers in (1, 2):
@@ -159,7 +161,7 @@ def test_killed_between_turns_it_resumes_to_the_same_bytes(command, execute, und
 HICCUP = {**UNION, "model.name": "faulty_forest:FOREST", "clients": 5, "rounds.max_attempts": 2}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_private_run_survives_two_of_five_nodes_failing_once_and_spends_no_more(
     execute, undisturbed, tmp_path, monkeypatch
 ):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedlearn.core.errors import SettingError
+from tests.end_to_end.conftest import some_slow
 
 PLUGINS = Path(__file__).parent / "plugins"
 LONGEST = 70  # lines
@@ -32,7 +33,7 @@ def test_a_guest_is_a_small_file(name):
     assert len((PLUGINS / f"{name}.py").read_text().splitlines()) <= LONGEST
 
 
-@pytest.mark.parametrize("settings", GUESTS.values(), ids=GUESTS)
+@pytest.mark.parametrize("settings", some_slow(GUESTS, ["two-selections"], long=["scaffold", "noisy-mean"]))
 def test_a_guest_makes_the_same_bytes_on_every_engine(execute, settings):
     assert execute(settings).sha == execute(settings, engine="inline").sha
 

@@ -22,7 +22,7 @@ GONE_WITHIN = 5.0  # seconds; takes one on an idle machine
     ("faults", "committed"),
     [
         pytest.param("hang:3:2", 1, id="middle"),
-        pytest.param("hang:evaluate:*", 0, id="evaluation", marks=pytest.mark.slow),  # of round 1
+        pytest.param("hang:evaluate:*", 0, id="evaluation", marks=pytest.mark.long),  # of round 1
         pytest.param("hang:1:1", 0, id="first-round", marks=pytest.mark.long),
         pytest.param("hang:5:3", 2, id="last-round", marks=pytest.mark.long),  # what is owed is killed there, too
     ],

@@ -112,7 +112,7 @@ say(count() - before)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["embedded", "inline"])
+@pytest.mark.parametrize("engine", [pytest.param("embedded", marks=pytest.mark.long), "inline"])
 def test_a_run_leaves_its_callers_process_as_it_was(tmp_path, engine):
     (changed, drawn), _ = script(
         tmp_path,

@@ -33,15 +33,14 @@ class Odd(nn.Module):
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
-        UPDATE,
-        {**UPDATE, "compression.codec": "residual,top-k:0.1"},
-        {"strategy.name": "fedadam"},
-        {**UPDATE, "strategy.name": "median"},
-        {"strategy.name": "flwr.serverapp.strategy:FedAdam"},
-        {**UPDATE, "rounds.schedule": "buffered", "devices.name": "half-normal"},
+        pytest.param({}, id="weights", marks=pytest.mark.long),
+        pytest.param(UPDATE, id="update", marks=pytest.mark.long),
+        pytest.param({**UPDATE, "compression.codec": "residual,top-k:0.1"}, id="residual"),
+        pytest.param({"strategy.name": "fedadam"}, id="optimizer"),
+        pytest.param({**UPDATE, "strategy.name": "median"}, id="median", marks=pytest.mark.long),
+        pytest.param({"strategy.name": "flwr.serverapp.strategy:FedAdam"}, id="flower", marks=pytest.mark.long),
+        pytest.param({**UPDATE, "rounds.schedule": "buffered", "devices.name": "half-normal"}, id="buffered"),
     ],
-    ids=["weights", "update", "residual", "optimizer", "median", "flower", "buffered"],
 )
 def test_trained_killed_and_resumed_they_are_the_same(tmp_path, settings):
     settings = {"rounds.backoff": 0.0, "gate.max_ratio": 100.0, **settings}

@@ -77,7 +77,14 @@ def test_a_draw_of_which_every_node_fails_is_a_round_without_any_node(execute, m
     assert float(rows[-1]["epsilon"]) == pytest.approx(4.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("settings", [PRIVATE, POISSON, ADAPTIVE], ids=["fixed", "poisson", "adaptive clip"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(PRIVATE, id="fixed", marks=pytest.mark.long),
+        pytest.param(POISSON, id="poisson"),
+        pytest.param(ADAPTIVE, id="adaptive clip", marks=pytest.mark.long),
+    ],
+)
 def test_the_same_bytes_on_all_engines_and_after_a_stop(execute, undisturbed, settings):
     reference = undisturbed(settings)
     assert execute({**settings, "engine.workers": 1}).sha == reference.sha

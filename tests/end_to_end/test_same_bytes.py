@@ -41,14 +41,7 @@ VARIANTS = {
     "head-of-a-stack-is-sent": {"training.send": "fc*", "training.stack": 3, "rounds.cohort": 7},
     "stacked": {"training.stack": 3, "rounds.cohort": 7, "training.batch_size": 20, "data.partition": "dirichlet"},
 }  # fmt: skip
-QUICK = (
-    "plain",
-    "chain",
-    "residual-kept",
-    "flowers-own-strategy",
-    "head-is-sent",
-    "stacked",
-)  # each part of a round in one
+QUICK = ("chain", "flowers-own-strategy", "stacked")
 
 
 @pytest.mark.parametrize("settings", some_slow(VARIANTS, QUICK, long={*VARIANTS} - {*QUICK}))

@@ -94,7 +94,7 @@ def test_round_whose_sum_cannot_be_unmasked_is_skipped_and_never_asked_again(tmp
 
 
 @pytest.mark.parametrize("kind", ["keys", "shares", "report", "signature", "unmasking"])
-@pytest.mark.parametrize("after", [0, 3])
+@pytest.mark.parametrize("after", [pytest.param(0, marks=pytest.mark.long), 3])
 def test_killed_server_ends_with_the_bytes_of_one_that_lives(tmp_path, kind, after):
     flower.enter_run()
     config = prepared(settings_of(tmp_path / "run", rounds={"quorum": 1.0, "max_attempts": 2}))
