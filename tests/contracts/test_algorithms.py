@@ -102,17 +102,18 @@ ON_RAY = """
 import sys
 from pathlib import Path
 from tests.oracles.algorithms.runs import BYTES, made
-print(made(Path(sys.argv[1]), sys.argv[2], {**BYTES, "engine.name": "ray"}).sha256)
+for name in sys.argv[2:]:
+    print("made", name, made(Path(sys.argv[1]) / name, name, {**BYTES, "engine.name": "ray"}).sha256)
 """
 
 
-@pytest.mark.long  # twenty clusters, one after another; each in a process of its own
-@pytest.mark.parametrize("name", NAMES)
-def test_it_makes_the_same_bytes_on_ray(name, tmp_path):
-    inline = made(tmp_path / "inline", name, {**BYTES, "engine.name": "inline"})
-    command = [sys.executable, "-c", ON_RAY, str(tmp_path / "ray"), name]
+@pytest.mark.long  # as many clusters, one after another, in a process of their own
+def test_they_make_the_same_bytes_on_ray(tmp_path):
+    inline = {name: made(tmp_path / name, name, {**BYTES, "engine.name": "inline"}).sha256 for name in NAMES}
+    command = [sys.executable, "-c", ON_RAY, str(tmp_path / "ray"), *NAMES]
     ray = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ray.stdout.split()[-1:] == [inline.sha256], ray.stderr[-2000:]
+    said = (line.split()[1:] for line in ray.stdout.splitlines() if line.startswith("made "))
+    assert dict(said) == inline, ray.stderr[-2000:]
 
 
 @pytest.mark.parametrize(
