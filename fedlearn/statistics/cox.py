@@ -22,23 +22,34 @@ face sum up to the events, so that no entry of U is larger than four times their
 *C index* (Harrell et al. 1982): of the pairs of records of which one has the event while the other is at risk, the
 share in which the first has the higher x'b. x'b is counted on a grid of `score_cells`; a pair in one cell counts half,
 so that the index is off by at most half the share of such pairs.
+
+*Proportional hazards* (Grambsch and Therneau 1994, doi:10.1093/biomet/81.3.515; as a score test, like R's `cox.zph`):
+let a coefficient be b + c g(t), with g(t_j) the share of all records that has had the event before, by Kaplan and
+Meier. For c = 0, with the gradient u_j and information V_j of a time, and sums over j:
+
+    score     U = sum of g_j u_j - M I^-1 (sum of u_j),     M = sum of g_j V_j
+    variance  W = sum of g_j^2 V_j - M I^-1 M
+
+A coefficient's U^2 / W is chi-square distributed, with one degree of freedom; for all of them it is U' W^-1 U. The sums
+of x over D_j are E1 of round 1, in which r is 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy.special import chdtrc
 
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.models.model import Finished
-from fedlearn.runs.answers import Answer, Cell
-from fedlearn.statistics.analysis import BLOCK, blocks, built, power_of_two, products, symmetric, whole
+from fedlearn.runs.answers import Answer, AnswerTable, Cell
+from fedlearn.statistics.analysis import BLOCK, blocks, power_of_two, products, symmetric, whole
 from fedlearn.statistics.cells import LEAST
 from fedlearn.statistics.coefficients import against_null, coefficient_table
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
@@ -48,7 +59,8 @@ from fedlearn.statistics.regression import Regression
 
 EXACT = 2**53  # whole numbers up to here are exact as float64
 PARTS = 16  # blocks of which the design matrix is made at once
-MISSING = "no test of proportional hazards is computed"
+FLAT = 1e-9  # share of W in its first term, below which it is the error of rounding: no test
+MISSING = "the test of proportional hazards needs ties = 'efron'"
 
 
 class Cox(Regression):
@@ -146,7 +158,7 @@ class Cox(Regression):
         of_events, scores = np.zeros(self.design.size, np.int64), np.zeros(len(order))
         factor = self.cap / self._heaviest(at)  # a power of two: it changes no digit
         for part in blocks(len(order), PARTS * BLOCK):
-            columns = np.ascontiguousarray(self.design.matrix(rows.at(order[part])).T)
+            columns = np.array(self.design.scaled(rows.at(order[part])))
             scores[part] = at @ columns
             of_events += whole(columns[:, cell[part] % 2 == 1], np.ones(1), self.cap).sum(axis=1)
             for block in blocks(columns.shape[1]):
@@ -206,14 +218,14 @@ class Cox(Regression):
         units = self.design.in_own_units()
         covariance = units @ self._covariance(climb.best, rounds) @ units.T
         rows = self._rows(state)
-        size, value = self.design.size, climb.best.value
+        size, value, sites = self.design.size, climb.best.value, int(state["reports"][0])
         null = self._evaluated(np.zeros(size), rounds[0]).value
         return Answer(
             title=f"Cox regression of {self.grid.duration} (proportional hazards)",
             facts={
                 "records": rows.used,
                 "events": int(self._events(rounds[0]).sum()),
-                "sites": int(state["reports"][0]),
+                "sites": sites,
                 "ties": self.ties,
                 **({"strata": self.strata} if self.strata else {}),
                 "grid": f"{self.grid.size:,} times, {self.grid.step:g} apart",
@@ -224,9 +236,12 @@ class Cox(Regression):
                 "rounds": len(rounds),
                 "standard errors": "clustered by site" if self.clustered else "model-based",
             },
-            tables=(coefficient_table(self.design.names, units @ climb.at, covariance, "hazard ratio", self.level),),
+            tables=(
+                coefficient_table(self.design.names, units @ climb.at, covariance, "hazard ratio", self.level),
+                *self._proportional(climb.best, rounds[0], rounds[climb.rounds - 1]),
+            ),
             forest="hazard ratio",
-            notes=(*self._notes(rows), MISSING),
+            notes=(*self._notes(rows, sites), *([MISSING] if self.kinds == 1 else [])),
         )
 
     def _cells(self, rows: Examples) -> NDArray[np.int64]:
@@ -245,6 +260,12 @@ class Cox(Regression):
         first = self.counted.length + self.design.size
         return np.asarray(sums[first : first + self.cells] / self.cap).reshape(-1, self.grid.size)
 
+    def _by_cell(self, sums: IntArray) -> IntArray:
+        """Return (kinds, width, strata, times) the sums of all records, and of those with the event."""
+        first = self.counted.length + self.design.size + self.cells
+        of_cells = sums[first : first + self.kinds * self.width * self.cells]
+        return of_cells.reshape(self.kinds, self.width, -1, self.grid.size)
+
     def _covariance(self, best: Evaluated, rounds: Sequence[IntArray]) -> FloatArray:
         """Return (size, size) the covariance of the coefficients of the scaled columns."""
         bread = np.asarray(np.linalg.inv(best.information), np.float64)
@@ -253,6 +274,28 @@ class Cox(Regression):
         of_sites = rounds[-1][-self._products :] / self.cap * self._scale_of_sites(rounds[-2])
         covariance: FloatArray = bread @ symmetric(of_sites, self.design.size) @ bread
         return covariance
+
+    def _proportional(self, best: Evaluated, first: IntArray, last: IntArray) -> list[AnswerTable]:
+        """Return the tests that hazards are proportional, by the sums of round 1 and those at the coefficients."""
+        if self.kinds == 1:
+            return []
+        risk, begun = self._at_risk(best.at, last), self._at_risk(np.zeros(self.design.size), first)
+        records = self._by_cell(first)[0, 0].sum(axis=0) / self.cap
+        at_risk = np.maximum(np.cumsum(records[::-1])[::-1], 1)
+        survival = np.cumprod(1 - self._events(first).sum(axis=0) / at_risk)
+        g = 1 - np.append(1.0, survival)[risk.time]  # before the time
+        mixed, square = risk.information(g), risk.information(g**2)
+        projected = np.linalg.solve(best.information, mixed)
+        score = risk.gradient(begun.of_dead[1 : 1 + self.design.size] @ g, g) - best.gradient @ projected
+        variance = square - mixed @ projected
+        own = np.diag(variance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.where(own > FLAT * np.diag(square), score**2 / own, np.nan)
+        together = float(score @ np.linalg.pinv(variance, rcond=FLAT, hermitian=True) @ score)
+        degrees = [1] * len(own) + [int(np.linalg.matrix_rank(variance, rtol=FLAT, hermitian=True))]
+        tests = zip([*self.design.names, "all"], [*each.tolist(), together], degrees, strict=True)
+        rows = tuple((name, chi2, df, float(chdtrc(df, chi2))) for name, chi2, df in tests)
+        return [AnswerTable("proportional_hazards", ("proportional hazards", "chi2", "df", "p"), rows)]
 
     def _concordance(self, sums: IntArray) -> dict[str, Cell]:
         """Return the C index, and by how much it may be off; nothing where no grid of scores is asked for."""
@@ -274,10 +317,7 @@ class Cox(Regression):
 
     def _at_risk(self, at: FloatArray, sums: IntArray) -> AtRisk:
         """Return the sums at risk, and those of the events, at each time with an event."""
-        unit, first = self._heaviest(at) / self.cap, self.counted.length + self.design.size + self.cells
-        by_cell = sums[first : first + self.kinds * self.width * self.cells]
-        by_cell = by_cell.reshape(self.kinds, self.width, -1, self.grid.size)
-        events = self._events(sums)
+        unit, by_cell, events = self._heaviest(at) / self.cap, self._by_cell(sums), self._events(sums)
         stratum, time = np.nonzero(events)
         at_risk = np.cumsum(by_cell[0, :, :, ::-1], axis=2)[:, :, ::-1][:, stratum, time] * unit  # (width, times)
         of_dead = by_cell[1][:, stratum, time] * unit if self.kinds == 2 else np.zeros_like(at_risk)
@@ -287,23 +327,16 @@ class Cox(Regression):
     def _evaluated(self, at: FloatArray, sums: IntArray) -> Evaluated:
         """Return the log-likelihood at some coefficients, by the sums of a round there."""
         size, risk = self.design.size, self._at_risk(at, sums)
-        ties = risk.ties
         of_events = sums[self.counted.length : self.counted.length + size] / self.cap
-        s1, e1 = risk.at_risk[1 : 1 + size], risk.of_dead[1 : 1 + size]
-        s2, e2 = risk.at_risk[1 + size :], risk.of_dead[1 + size :]
-        a, b, c = ties.squared
-        cross = s1 @ (b * e1).T
-        second = symmetric(s2 @ ties.first - e2 @ ties.shared, size)
-        information = second - s1 @ (a * s1).T + cross + cross.T - e1 @ (c * e1).T
         typical = risk.total / max(sums[1] / self.cap, 1.0)  # r of a record
         unit = self._heaviest(at) / self.cap
-        blur = float(unit * ties.events @ np.sqrt(1 / (12 * risk.at_risk[0] * typical)))
+        blur = float(unit * risk.ties.events @ np.sqrt(1 / (12 * risk.at_risk[0] * typical)))
         return Evaluated(
             at=at,
-            value=float(of_events @ at - ties.logs),
+            value=float(of_events @ at - risk.ties.logs),
             value_error=blur,
-            gradient=of_events - s1 @ ties.first + e1 @ ties.shared,
-            information=information,
+            gradient=risk.gradient(of_events),
+            information=risk.information(),
             error=np.full(size, blur),
         )
 
@@ -330,6 +363,19 @@ class AtRisk:
     of_dead: FloatArray
     ties: Ties
     total: float
+
+    def gradient(self, of_events: FloatArray, weight: FloatArray | float = 1.0) -> FloatArray:
+        """Return (size,) the gradient, in which each time has a weight; `of_events` are the sums of x that have it."""
+        s, e = self._first()
+        return np.asarray(of_events - s @ (weight * self.ties.first) + e @ (weight * self.ties.shared))
+
+    def information(self, weight: FloatArray | float = 1.0) -> FloatArray:
+        """Return (size, size) the information, in which each time has a weight."""
+        (s, e), (a, b, c), ties = self._first(), (weight * each for each in self.ties.squared), self.ties
+        s2, e2 = self.at_risk[1 + len(s) :], self.of_dead[1 + len(s) :]
+        cross = s @ (b * e).T
+        second = symmetric(s2 @ (weight * ties.first) - e2 @ (weight * ties.shared), len(s))
+        return np.asarray(second - s @ (a * s).T + cross + cross.T - e @ (c * e).T)
 
     def means(self) -> FloatArray:
         """Return (size, times) the mean columns of those at risk, over the events of a time."""
@@ -376,7 +422,7 @@ class Ties:
 
 
 def _add(total: IntArray, cells: IntArray, sums: FloatArray, *, is_small: bool) -> None:
-    """Add (width, rows) whole numbers, whose cells do not fall, to the (width, cells) totals.
+    """Add (width, rows) whole numbers, whose cells never fall, also from call to call, to (width, cells) totals.
 
     Parameters
     ----------
@@ -385,11 +431,6 @@ def _add(total: IntArray, cells: IntArray, sums: FloatArray, *, is_small: bool) 
     """
     if len(cells):
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
-        added = np.add.reduceat(sums if is_small else sums.astype(np.int64), starts, axis=1)
-        total[:, cells[starts]] += added.astype(np.int64)
-
-
-def cox(spec: DataSpec, options: Mapping[str, Any]) -> Cox:
-    """Return the model ``cox`` for a table; raise `SettingError` for other data."""
-    model: Cox = built(Cox, spec, options)
-    return model
+        begun = total[:, cells[0]].copy()  # only the first cell can have rows of the call before
+        total[:, cells[starts]] = np.add.reduceat(sums if is_small else sums.astype(np.int64), starts, axis=1)
+        total[:, cells[0]] += begun
