@@ -54,6 +54,10 @@ LARGEST = 2**42  # largest number of a report: four million records in one cell,
 MOST_REPORTS = 2**20
 RISK = 5e-13  # probability that the noise of any honest report of a run makes the gate refuse it
 CHECKS = 2  # of each report: its largest number, and its L1 norm
+LEFT = (
+    "round {number} has sums of {now} clients, round 1 of {first}: a client that leaves ends an exact fit, as both "
+    "sums together would tell what it has added; begin again with the clients that are there"
+)
 IntArray = NDArray[np.int64]
 
 

@@ -27,7 +27,7 @@ from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import ArraySpec, Layout, State, layout_of
 from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.models.model import Evaluation, Finished
-from fedlearn.models.sums import SumsModel, check_layout, check_size
+from fedlearn.models.sums import LEFT, SumsModel, check_layout, check_size
 from fedlearn.models.tables import table_of
 from fedlearn.plugins.options import options_for
 from fedlearn.runs.answers import Answer
@@ -37,10 +37,6 @@ from fedlearn.statistics.design import Declared, FloatArray, IntArray
 BITS = 61  # of the largest sum of all nodes, without its sign
 MOST_BITS = 52  # of what one record adds: more than a float64 has mean nothing
 BLOCK = 1024  # records whose parts are rounded at once: they stay in the cache
-LEFT = (
-    "round {number} has sums of {now} clients, round 1 of {first}: a client that leaves ends an exact fit, as both "
-    "sums together would tell what it has added; begin again with the clients that are there"
-)
 
 
 class Analysis(SumsModel):
