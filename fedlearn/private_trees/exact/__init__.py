@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedlearn.data.dataset import Dataset
-    from fedlearn.private_trees.exact.fitted import Boosted
+    from fedlearn.private_trees.exact.fitted import BoostedClassifier, BoostedRegressor
 
 
-def fit(data: Dataset | Sequence[Dataset], *, seed: int | None = None, **options: Any) -> Boosted:
+def fit(
+    data: Dataset | Sequence[Dataset], *, seed: int | None = None, **options: Any
+) -> BoostedClassifier | BoostedRegressor:
     """Return the boosted trees of tables in one place.
 
     Parameters
@@ -53,5 +55,4 @@ def fit(data: Dataset | Sequence[Dataset], *, seed: int | None = None, **options
     settings = {"clients": len(tables), **({} if seed is None else {"seed": seed})}
     model: Any = load_model("exact-boosting", tables[0].spec, json.dumps(options))
     planned = model.planned(config_from(settings))
-    fitted: Boosted = planned.fitted(planned.fit([each.train for each in tables]))
-    return fitted
+    return planned.fitted(planned.fit([each.train for each in tables]))  # type: ignore[no-any-return]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import SettingError
-from fedlearn.data.data_spec import Bound, TableSchema
+from fedlearn.data.data_spec import TableSchema
 from fedlearn.private_trees.exact.trees import CODES
 
 FINE = 1024  # cells of an even grid

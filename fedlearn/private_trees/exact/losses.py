@@ -3,7 +3,7 @@
 s is a record's score and y its target.
 
 - ``squared_error``: (s - y)^2 / 2, in the target's unit; the start is the mean.
-- ``log_loss``, two classes: the log-odds of the second; more classes: one score each. The start has the classes' shares.
+- ``log_loss``: of two classes the log-odds of the second, of more one score each; the start has the classes' shares.
 - ``poisson``: e^s - y s; the prediction is e^s, and the start the logarithm of the mean.
 
 Every number is divided by the most that it can be, which follows from what is declared, times `CAP`, and rounded once

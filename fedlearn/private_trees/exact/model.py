@@ -31,7 +31,7 @@ from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import ArraySpec, Layout, State, UpdateKind, layout_of
 from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.models.model import Evaluation, Finished
-from fedlearn.models.sums import LEFT, check_layout, check_size
+from fedlearn.models.sums import ExactSums, check_layout, check_size
 from fedlearn.models.tables import table_of
 from fedlearn.models.torch.measuring import of_classes, of_numbers
 from fedlearn.plugins.options import options_for
@@ -43,7 +43,6 @@ from fedlearn.private_trees.exact.losses import FloatArray, Loss
 from fedlearn.private_trees.exact.rows import DEPTH, TREES
 from fedlearn.private_trees.exact.scored import Scores, Table, edges_of, grown_trees
 from fedlearn.private_trees.exact.trees import Trees
-from fedlearn.secure.whole import WholeNumbers
 
 MOST_BITS = 30  # of what one record adds; the same for as many clients as possible, as it decides how sums are rounded
 SUM_BITS = 61  # of the largest sum of all clients, without its sign
@@ -52,7 +51,7 @@ GROWN = "all trees are grown"
 IntArray = NDArray[np.int64]
 
 
-class ExactBoosting:
+class ExactBoosting(ExactSums):
     """Boosted trees of the exact sums of all nodes; parameters as in scikit-learn's HistGradientBoosting.
 
     Parameters
@@ -86,7 +85,6 @@ class ExactBoosting:
     """
 
     update_kind = UpdateKind.SUMS
-    learner = "exact-sums"
 
     def __init__(
         self,
@@ -138,11 +136,8 @@ class ExactBoosting:
 
     def finished(self, state: State) -> Finished:
         """Return why no further round is needed, or possible; nothing as long as there is one."""
-        reports = state["reports"]
-        if len(reports) and reports[-1] != reports[0]:
-            said = LEFT.format(number=len(reports), now=reports[-1], first=reports[0])
-            return Finished(said, is_failure=True)
-        return Finished(GROWN if len(state["start"]) and not len(state["asked"]) else "")
+        left = self.left(state)
+        return left if left.why else Finished(GROWN if len(state["start"]) and not len(state["asked"]) else "")
 
     def asked(self, state: State, examples: Examples) -> IntArray:
         """Return the sums that the next round asks for, of these examples."""
@@ -178,18 +173,6 @@ class ExactBoosting:
         if self.finished(state).is_failure:
             raise Refused("wrong-count", "the sums before are of other clients")
 
-    def check_sums(self, arrays: State, *, before: Layout, max_examples: int) -> None:
-        """Raise `Refused` for a report that no honest node sends."""
-        wanted = {"sums": ArraySpec((self._length(before),), "int64"), "reports": ArraySpec((1,), "int64")}
-        check_layout(layout_of(arrays), wanted)
-        if arrays["reports"][0] != 1:
-            raise Refused("wrong-count", f"one report counts as {arrays['reports'][0]}")
-        check_size(arrays["sums"], max_examples * self.cap)
-
-    def whole_numbers(self, before: Layout, *, max_examples: int, nodes: int) -> WholeNumbers:
-        """Return how the sums of a report go into a secure sum: as they are."""
-        return WholeNumbers(self._length(before), max_examples * self.cap, nodes)
-
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return cross-entropy and accuracy for classes, the absolute error for a number as target."""
         scores = self._scores_of(state, examples)
@@ -211,6 +194,7 @@ class ExactBoosting:
 
     def fitted(self, state: State) -> BoostedClassifier | BoostedRegressor:
         """Return the trees of a state, which read like a fitted estimator of scikit-learn."""
+        kind: type[BoostedClassifier] | type[BoostedRegressor]
         kind = BoostedClassifier if self.loss.classes else BoostedRegressor
         table = replace(self.table, columns=tuple(range(self.cells.columns)))
         return kind(table, self.cells, self.loss, edges_of(state), state["start"], grown_trees(state))
@@ -267,7 +251,7 @@ class ExactBoosting:
     def _cells(self, layout: Layout) -> int:
         return self.cells.total(layout["edges"].size)
 
-    def _length(self, before: Layout) -> int:
+    def length_after(self, before: Layout) -> int:
         """Return the number of sums in a report on a state."""
         if not before["start"].size:
             return self.cells.first_length + self.loss.first_width
@@ -281,9 +265,8 @@ class ExactBoosting:
             raise Refused("bad-child", "a node is asked for that is none of the trees")
         begun, outputs = len(state["start"]) > 0, self.loss.outputs
         sizes = (len(state["start"]), len(bins), len(trees.root) % outputs)
-        if sizes != ((outputs, len(self.cells.fine), 0) if begun else (0, 0, 0)) or (
-            len(asked) and not len(trees.root)
-        ):
+        wanted = (outputs, len(self.cells.fine), 0) if begun else (0, 0, 0)
+        if sizes != wanted or (len(asked) and not len(trees.root)):
             raise Refused("wrong-shape", "bins, start and trees are not those of the declared table")
         if len(bins) and (bins.min() < 0 or bins.max() >= self.cells.max_bins or bins.sum() != len(state["edges"])):
             raise Refused("wrong-shape", "a column has other bins than were asked for")

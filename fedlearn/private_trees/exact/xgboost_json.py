@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from fedlearn.private_trees.exact.losses import FloatArray, Loss
 from fedlearn.private_trees.exact.trees import Trees
 
+NO_PARENT = 2**31 - 1
 OBJECTIVES = {"squared_error": "reg:squarederror", "poisson": "count:poisson"}
+PARAMETERS: dict[str, tuple[str, dict[str, str]]] = {
+    "multi:softprob": ("softmax_multiclass_param", {}),
+    "count:poisson": ("poisson_regression_param", {"max_delta_step": "0.7"}),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,36 +52,25 @@ def as_xgboost(trees: Trees, columns: Sequence[Column], loss: Loss, start: Float
     for number, tree in enumerate(grown):
         tree |= {"id": number, "tree_param": _parameters(len(tree["parents"]), len(columns))}
     base = {"log_loss": "0" if outputs > 1 else "5E-1", "squared_error": "0", "poisson": "1"}[loss.name]
-    named = {"name": OBJECTIVES.get(loss.name) or ("multi:softprob" if outputs > 1 else "binary:logistic")}
-    more = {
-        "multi:softprob": {"softmax_multiclass_param": {"num_class": str(outputs)}},
-        "count:poisson": {"poisson_regression_param": {"max_delta_step": "0.7"}},
-    }.get(named["name"], {"reg_loss_param": {"scale_pos_weight": "1"}})
-    return {
-        "version": [2, 1, 0],
-        "learner": {
-            "attributes": {},
-            "feature_names": [each.name for each in columns],
-            "feature_types": ["c" if each.words else "float" for each in columns],
-            "gradient_booster": {
-                "name": "gbtree",
-                "model": {
-                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(grown))},
-                    "iteration_indptr": list(range(0, len(grown) + 1, outputs)),
-                    "tree_info": [number % outputs for number in range(len(grown))],
-                    "trees": grown,
-                },
-            },
-            "learner_model_param": {
-                "base_score": base,
-                "boost_from_average": "0",
-                "num_class": str(outputs if outputs > 1 else 0),
-                "num_feature": str(len(columns)),
-                "num_target": "1",
-            },
-            "objective": named | more,
-        },
-    }
+    name = OBJECTIVES.get(loss.name) or ("multi:softprob" if outputs > 1 else "binary:logistic")
+    kind, value = PARAMETERS.get(name, ("reg_loss_param", {"scale_pos_weight": "1"}))
+    objective = {"name": name, kind: {"num_class": str(outputs)} if outputs > 1 else value}
+    count, width = str(len(grown)), str(len(columns))
+    model = {
+        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": count}, "trees": grown,
+        "iteration_indptr": [*range(0, len(grown) + 1, outputs)], "tree_info": [t % outputs for t in range(len(grown))],
+    }  # fmt: skip
+    parameters = {
+        "base_score": base, "boost_from_average": "0", "num_class": str(outputs if outputs > 1 else 0),
+        "num_feature": width, "num_target": "1",
+    }  # fmt: skip
+    learner = {
+        "attributes": {}, "feature_names": [each.name for each in columns],
+        "feature_types": ["c" if each.words else "float" for each in columns],
+        "gradient_booster": {"name": "gbtree", "model": model},
+        "learner_model_param": parameters, "objective": objective,
+    }  # fmt: skip
+    return {"version": [2, 1, 0], "learner": learner}
 
 
 def _parameters(nodes: int, columns: int) -> dict[str, str]:
@@ -85,17 +79,17 @@ def _parameters(nodes: int, columns: int) -> dict[str, str]:
 
 def _leaf(value: float) -> dict[str, Any]:
     """Return a tree of one leaf."""
-    lists = dict.fromkeys(("categories", "categories_nodes", "categories_segments", "categories_sizes"), [])
-    zeros = dict.fromkeys(("default_left", "split_indices", "split_type"), [0])
-    floats = {"base_weights": [value], "split_conditions": [value], "loss_changes": [0.0], "sum_hessian": [0.0]}
-    return {**lists, **zeros, **floats, "left_children": [-1], "right_children": [-1], "parents": [2**31 - 1]}
+    lists: dict[str, Any] = {f"categories{end}": [] for end in ("", "_nodes", "_segments", "_sizes")}
+    zeros = {name: [0] for name in ("default_left", "split_indices", "split_type", "loss_changes", "sum_hessian")}
+    ends = {"left_children": [-1], "right_children": [-1], "parents": [NO_PARENT]}
+    return {**lists, **zeros, **ends, "base_weights": [value], "split_conditions": [value]}
 
 
 def _tree(trees: Trees, cut: FloatArray, columns: Sequence[Column], first: int, end: int) -> dict[str, Any]:
     """Return a tree, of the nodes from `first` to `end`."""
     nodes = np.arange(first, end)
     inner, child = trees.child[nodes] >= 0, trees.child[nodes] - first
-    parents = np.full(len(nodes), 2**31 - 1)
+    parents = np.full(len(nodes), NO_PARENT)
     for side in (0, 1):
         parents[child[inner] + side] = np.flatnonzero(inner)
     feature = np.where(inner, trees.feature[nodes], 0)

@@ -115,8 +115,9 @@ def test_scores_are_those_of_scikit_learn_on_the_same_bins(target, more, leaves)
     data = table(target, rows)
     options = SMALL | {"max_iter": 10, "max_depth": 4, "max_leaf_nodes": leaves, "max_bins": 64}
     mine = fit(data, **options, **more)
-    codes = np.column_stack([np.searchsorted(e, v, side="left") for e, v in zip(mine.edges_, data.train.inputs.T)])
-    X = np.where(np.isnan(data.train.inputs[:, :3]), np.nan, codes)
+    inputs = data.train.inputs[:, :3]
+    codes = np.column_stack([np.searchsorted(e, inputs[:, c], side="left") for c, e in enumerate(mine.edges_)])
+    X = np.where(np.isnan(inputs), np.nan, codes)
     kind = HistGradientBoostingClassifier if target in CLASSES else HistGradientBoostingRegressor
     signs = {"monotonic_cst": [more["monotonic_cst"].get(name, 0) for name in ("a", "b", "times")]} if more else {}
     theirs = kind(early_stopping=False, **options | {"max_bins": 255} | signs).fit(X, data.train.targets)
@@ -191,11 +192,9 @@ def test_xgboost_json_has_each_node_once_and_the_thresholds_of_the_edges():
     for tree in made[1:]:
         children = [*tree["left_children"], *tree["right_children"]]
         assert sorted(each for each in children if each >= 0) == list(range(1, len(tree["parents"])))
+        parents = [*range(len(tree["parents"]))] * 2
         assert all(
-            tree["parents"][c] == n
-            for n, pair in enumerate(zip(tree["left_children"], tree["right_children"]))
-            for c in pair
-            if c >= 0
+            tree["parents"][child] == parent for child, parent in zip(children, parents, strict=True) if child >= 0
         )
 
 
@@ -229,9 +228,9 @@ def test_a_node_refuses_a_state_that_no_honest_server_sends():
     for why, arrays in changed.items():
         with pytest.raises(Refused, match=f"^{why}"):
             model.check_state({**state, **arrays})
-    with pytest.raises(Refused, match="^bad-child"):
+    with pytest.raises(Refused, match=r"^bad-child"):
         model.check_state({**state, "asked": np.array([len(state["feature"])])})
-    with pytest.raises(Refused, match="^wrong-names"):
+    with pytest.raises(Refused, match=r"^wrong-names"):
         model.check_state({name: array for name, array in state.items() if name != "limits"})
 
 
