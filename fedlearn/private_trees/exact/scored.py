@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from fedlearn.core.seeding import seed_for
@@ -155,7 +155,7 @@ class Scores:
 
     def of(self, state: State, examples: Examples) -> Records:
         """Return the records with their scores under the trees of a state that are grown."""
-        key = blake2b(digest_size=16)
+        key = xxhash.xxh3_128()
         for array in (examples.inputs, examples.targets, state["edges"], state["bins"], state["start"]):
             key.update(np.ascontiguousarray(array))
         found = self._known.pop(key.digest(), None)

@@ -80,9 +80,9 @@ def _parameters(nodes: int, columns: int) -> dict[str, str]:
 def _leaf(value: float) -> dict[str, Any]:
     """Return a tree of one leaf."""
     lists: dict[str, Any] = {f"categories{end}": [] for end in ("", "_nodes", "_segments", "_sizes")}
-    zeros = {name: [0] for name in ("default_left", "split_indices", "split_type", "loss_changes", "sum_hessian")}
-    ends = {"left_children": [-1], "right_children": [-1], "parents": [NO_PARENT]}
-    return {**lists, **zeros, **ends, "base_weights": [value], "split_conditions": [value]}
+    whole = {name: [0] for name in ("default_left", "split_indices", "split_type")}
+    floats = {"base_weights": [value], "split_conditions": [value], "loss_changes": [0.0], "sum_hessian": [0.0]}
+    return {**lists, **whole, **floats, "left_children": [-1], "right_children": [-1], "parents": [NO_PARENT]}
 
 
 def _tree(trees: Trees, cut: FloatArray, columns: Sequence[Column], first: int, end: int) -> dict[str, Any]:
@@ -120,5 +120,5 @@ def _above(values: FloatArray) -> NDArray[np.float64]:
     """Return the least float32 above each value; the largest one for what is infinite."""
     largest = np.finfo(np.float32).max
     near = np.minimum(values, largest).astype(np.float32)
-    above = np.where(near > values, near, np.nextafter(near, np.float32(np.inf)))
-    return np.minimum(above, largest).astype(np.float64)
+    above = np.where(near > values, near, np.nextafter(near, largest))
+    return np.asarray(above, np.float64)
