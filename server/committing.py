@@ -14,7 +14,7 @@ from fedlearn.core.cohort import At, Fate, NodeReport, Typical
 from fedlearn.core.errors import RunFailed
 from fedlearn.core.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.core.state import Array, Sends, State, kept_in_bounds
-from fedlearn.models.loaded import auxiliary_of
+from fedlearn.models.loaded import auxiliary_of, condensed_in
 from fedlearn.runs.history import RoundRecord
 from server.attempt import RUN_AGAIN, Collected, NotCommitted, Reporting
 from server.feature import Measures, NewState
@@ -140,6 +140,9 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
         step = run.strategy.next_state(turn)
     if run.traits.update_kind.is_averaged:
         step = replace(step, state=_with_auxiliary(run, kept_in_bounds(step.state, run.state)))
+    if run.traits.condenses:
+        (found,) = run.exchange.compute(condensed_in, step.state, [()])
+        step = replace(step, state=found)
     carried = [*step.state.values(), *run.strategy.memory().values()]
     if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in carried):
         return step

@@ -78,7 +78,9 @@ class Sums(RoundStrategy[WholeSums]):
         totals = turn.total.totals
         if not totals:
             return Step(turn.state)
-        return Step({name: np.concatenate([array, totals[name]]) for name, array in turn.state.items()})
+        return Step(
+            dict(turn.state) | {name: np.concatenate([turn.state[name], sums]) for name, sums in totals.items()}
+        )
 
     def read(self, content: RecordDict, layout: Layout) -> Update:
         """Return the sums of a reply, under ``Strategy.start``."""

@@ -24,7 +24,18 @@ from fedlearn.data.private import DataSource, Protected, with_all_rows
 from fedlearn.data.scaling import scaled, with_scaling
 from fedlearn.data.validation import FEWEST, SHARE, SomeRows, measured_rows
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.model import Analyzing, Counting, Ensemble, Finished, Finishing, Planned, Scored, Summed, Tryable
+from fedlearn.models.model import (
+    Analyzing,
+    Condensing,
+    Counting,
+    Ensemble,
+    Finished,
+    Finishing,
+    Planned,
+    Scored,
+    Summed,
+    Tryable,
+)
 from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.torch.initial import found_initial, initial_from
 from fedlearn.models.torch.misfits import why_it_fails
@@ -219,7 +230,7 @@ class Traits:
     the arrays of the model that are never sent, as they are before round 1: frozen and personal ones. `auxiliary`: the
     names of those that follow from the others, and are computed anew from each new state (`auxiliary_of`). `counts`:
     whether the state is statistics of records. `finishes`, `analyzes`: whether the state says when the run is at its
-    end, and is the answer of an analysis.
+    end, and is the answer of an analysis. `condenses`: whether the model condenses each new state.
     """
 
     update_kind: UpdateKind
@@ -235,6 +246,7 @@ class Traits:
     unsent: State = field(default_factory=dict)
     counts: bool = False
     finishes: bool = False
+    condenses: bool = False
     analyzes: bool = False
     auxiliary: tuple[str, ...] = ()
 
@@ -267,6 +279,7 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
         unsent=getattr(model, "unsent", {}),
         counts=isinstance(model, Counting),
         finishes=isinstance(model, Finishing),
+        condenses=isinstance(model, Condensing),
         analyzes=isinstance(model, Analyzing),
         auxiliary=auxiliary_in(model),
     )
@@ -399,6 +412,13 @@ def finished_in(settings: Mapping[str, Any], state: State) -> Finished:
     model = loaded(from_flower(settings))[1]
     assert isinstance(model, Finishing)
     return model.finished(state)
+
+
+def condensed_in(settings: Mapping[str, Any], state: State) -> State:
+    """Return a new state as a model that condenses it leaves it."""
+    model = loaded(from_flower(settings))[1]
+    assert isinstance(model, Condensing)
+    return model.condensed(state)
 
 
 def scores_of_test_set(

@@ -227,6 +227,15 @@ class Finishing(Protocol):
 
 
 @runtime_checkable
+class Condensing(Protocol):
+    """A model that makes of the sums in a state what it needs of them, so that the state need not hold them all."""
+
+    def condensed(self, state: State) -> State:
+        """Return the state before the next round, of a state with the sums of one more round."""
+        ...
+
+
+@runtime_checkable
 class Analyzing(Protocol):
     """A model whose state is the answer of an analysis, which results show as tables and curves."""
 

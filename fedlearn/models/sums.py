@@ -44,7 +44,7 @@ from fedlearn.core.errors import Refused
 from fedlearn.core.metrics import PRIVATE_CLASSIFIER, Metrics
 from fedlearn.core.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
 from fedlearn.data.data_spec import Examples, TableSchema
-from fedlearn.models.model import Evaluation
+from fedlearn.models.model import Evaluation, Finished
 from fedlearn.privacy.honest_count import honest_shares
 from fedlearn.privacy.released import Released
 from fedlearn.privacy.tails import largest_noise, largest_norm
@@ -54,6 +54,10 @@ LARGEST = 2**42  # largest number of a report: four million records in one cell,
 MOST_REPORTS = 2**20
 RISK = 5e-13  # probability that the noise of any honest report of a run makes the gate refuse it
 CHECKS = 2  # of each report: its largest number, and its L1 norm
+LEFT = (
+    "round {number} has sums of {now} clients, round 1 of {first}: a client that leaves ends an exact fit, as both "
+    "sums together would tell what it has added; begin again with the clients that are there"
+)
 IntArray = NDArray[np.int64]
 
 
@@ -216,6 +220,43 @@ class SumsModel(ABC):
     def _scale(self, round_number: int) -> float:
         """Return the scale of a round's noise: sensitivity / epsilon."""
         return self.unit(round_number) / (self.plan.share(round_number) * self.plan.epsilon)
+
+
+class ExactSums(ABC):
+    """What models of exact sums have in common: whole numbers, added up by the same nodes in all rounds.
+
+    Parameters
+    ----------
+    cap
+        The most that a record adds to a single sum.
+    """
+
+    learner = "exact-sums"
+    cap: int
+
+    @abstractmethod
+    def length_after(self, before: Layout) -> int:
+        """Return the number of sums in a report on a state of this layout."""
+
+    def left(self, state: State) -> Finished:
+        """Return that a node has left, which ends a fit; nothing otherwise."""
+        reports = state["reports"]
+        if not len(reports) or reports[-1] == reports[0]:
+            return Finished()
+        said = LEFT.format(number=len(reports), now=reports[-1], first=reports[0])
+        return Finished(said, is_failure=True)
+
+    def check_sums(self, arrays: State, *, before: Layout, max_examples: int) -> None:
+        """Raise `Refused` for a report that no honest node sends."""
+        wanted = {"sums": ArraySpec((self.length_after(before),), "int64"), "reports": ArraySpec((1,), "int64")}
+        check_layout(layout_of(arrays), wanted)
+        if arrays["reports"][0] != 1:
+            raise Refused("wrong-count", f"one report counts as {arrays['reports'][0]}")
+        check_size(arrays["sums"], max_examples * self.cap)
+
+    def whole_numbers(self, before: Layout, *, max_examples: int, nodes: int) -> WholeNumbers:
+        """Return how the sums of a report go into a secure sum: as they are."""
+        return WholeNumbers(self.length_after(before), max_examples * self.cap, nodes)
 
 
 def check_layout(found: Layout, wanted: Layout) -> None:

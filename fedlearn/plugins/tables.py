@@ -85,6 +85,7 @@ MODELS = {
     "pf-forest": "fedlearn.private_trees.federated.rows:PF_FOREST",
     "dp-boosting": "fedlearn.private_trees.federated.rows:DP_BOOSTING",
     "dp-naive-bayes": "fedlearn.private_trees.federated.rows:DP_NAIVE_BAYES",
+    "exact-boosting": "fedlearn.private_trees.exact.rows:EXACT_BOOSTING",
     "dp-statistics": "fedlearn.statistics.rows:DP_STATISTICS",
     "statistics": "fedlearn.statistics.rows:STATISTICS",
     "describe": "fedlearn.statistics.rows:DESCRIBE",

@@ -24,23 +24,18 @@ import numpy as np
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import Refused, RunFailed, UsageError
 from fedlearn.core.metrics import Metrics
-from fedlearn.core.state import ArraySpec, Layout, State, layout_of
+from fedlearn.core.state import Layout, State, layout_of
 from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.models.model import Evaluation, Finished
-from fedlearn.models.sums import SumsModel, check_layout, check_size
+from fedlearn.models.sums import ExactSums, SumsModel, check_layout, check_size
 from fedlearn.models.tables import table_of
 from fedlearn.plugins.options import options_for
 from fedlearn.runs.answers import Answer
-from fedlearn.secure.whole import WholeNumbers
 from fedlearn.statistics.design import Declared, FloatArray, IntArray
 
 BITS = 61  # of the largest sum of all nodes, without its sign
 MOST_BITS = 52  # of what one record adds: more than a float64 has mean nothing
 BLOCK = 1024  # records whose parts are rounded at once: they stay in the cache
-LEFT = (
-    "round {number} has sums of {now} clients, round 1 of {first}: a client that leaves ends an exact fit, as both "
-    "sums together would tell what it has added; begin again with the clients that are there"
-)
 
 
 class Analysis(SumsModel):
@@ -105,10 +100,9 @@ class Analysis(SumsModel):
         return Evaluation({}, len(examples))
 
 
-class Exact(Analysis):
+class Exact(ExactSums, Analysis):
     """Base class of analyses with exact sums: sums of whole numbers, over the same nodes in all rounds."""
 
-    learner = "exact-sums"
     least_count = 1  # of records in a cell that is shown (`fedlearn.statistics.cells`)
 
     def __init__(self, schema: TableSchema) -> None:
@@ -127,11 +121,8 @@ class Exact(Analysis):
 
     def finished(self, state: State) -> Finished:
         """Return why no further round is needed, or possible; nothing as long as there is one."""
-        reports = state["reports"]
-        if len(reports) and reports[-1] != reports[0]:
-            said = LEFT.format(number=len(reports), now=reports[-1], first=reports[0])
-            return Finished(said, is_failure=True)
-        return super().finished(state)
+        left = self.left(state)
+        return left if left.why else super().finished(state)
 
     def unit(self, round_number: int) -> int:
         """Return the most that a record adds to the sums of a round in the L1 norm."""
@@ -140,6 +131,10 @@ class Exact(Analysis):
     def most_of_one(self, round_number: int) -> int:
         """Return the most that a record adds to a single sum."""
         return self.cap
+
+    def length_after(self, before: Layout) -> int:
+        """Return the number of sums in a report on a state of this layout."""
+        return self.length(before["reports"].size + 1)
 
     def rounds(self, state: State) -> list[IntArray]:
         """Return the sums of each round so far, as whole numbers."""
@@ -171,18 +166,6 @@ class Exact(Analysis):
         check_size(state["sums"], 1 << BITS)
         if self.finished(state).is_failure:
             raise Refused("wrong-count", "the sums before have no answer, or are of other clients")
-
-    def check_sums(self, arrays: State, *, before: Layout, max_examples: int) -> None:
-        """Raise `Refused` for a report that no honest node sends."""
-        wanted = {"sums": ArraySpec((self.length(before["reports"].size + 1),), "int64")}
-        check_layout(layout_of(arrays), wanted | {"reports": ArraySpec((1,), "int64")})
-        if arrays["reports"][0] != 1:
-            raise Refused("wrong-count", f"one report counts as {arrays['reports'][0]}")
-        check_size(arrays["sums"], max_examples * self.cap)
-
-    def whole_numbers(self, before: Layout, *, max_examples: int, nodes: int) -> WholeNumbers:
-        """Return how the sums of a report go into a secure sum: as they are."""
-        return WholeNumbers(self.length(before["reports"].size + 1), max_examples * self.cap, nodes)
 
     def _variance(self, round_number: int) -> float:
         return 0.0

@@ -19,8 +19,8 @@ class ModelSettings(Settings):
         default="cnn",
         description=(
             "cnn, cnn-large, resnet18 on images; linear, mlp on all but texts; lstm, transformer on texts and "
-            "series; dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest, dp-boosting, dp-naive-bayes "
-            "on tables; or module:name of a torch.nn.Module, its class, or a function that returns one."
+            "series; dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest, dp-boosting, dp-naive-bayes, "
+            "exact-boosting on tables; or module:name of a torch.nn.Module, its class, or a function that returns one."
         ),
     )
     loss: str = Field(
