@@ -19,6 +19,7 @@ from fedlearn.commands.check import check
 from fedlearn.commands.client import client
 from fedlearn.commands.declare import declare
 from fedlearn.commands.doctor import doctor
+from fedlearn.commands.forget import forget
 from fedlearn.commands.keys import keys
 from fedlearn.commands.last_words import as_json, asks_for_json
 from fedlearn.commands.ledger import ledger
@@ -73,7 +74,7 @@ def fedlearn(
 RUN, LOOK, NETWORK, PRIVACY, DEVELOP = "Run", "Look at runs", "Over a network", "Privacy", "Develop"
 _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     RUN: (simulate, sweep, plan, run, stop, settings),
-    LOOK: (partitions, runs, report, dashboard, compare, predict, verify),
+    LOOK: (partitions, runs, report, dashboard, compare, predict, verify, forget),
     NETWORK: (server, client, submit, keys),
     PRIVACY: (declare, ledger, audit),
     DEVELOP: (new, check, doctor),

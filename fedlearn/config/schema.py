@@ -8,6 +8,7 @@ are not repeated: `names.described` puts the names in the table in place of "{na
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -112,12 +113,17 @@ class RunConfig(Settings):
     @property
     def goal_count(self) -> int:
         """Nodes wanted in each round's cohort."""
-        return min(self.rounds.cohort or self.clients, self.clients)
+        return min(self.rounds.cohort or self.clients, self.clients - len(self.absent))
 
     @property
     def largest_cohort(self) -> int:
         """Nodes of the largest cohort that the uniform selector draws."""
         return min(round(self.rounds.over_selection * self.goal_count), self.clients)
+
+    @property
+    def absent(self) -> frozenset[int]:
+        """Clients that take no part (``rounds.without``)."""
+        return frozenset(json.loads(self.rounds.without or "[]"))
 
     @property
     def fewest_ready(self) -> int:

@@ -16,6 +16,7 @@ SCHEDULES = {
 
 SELECTORS = {
     "uniform": "server.selectors.selector:Selector",
+    "ranked": "server.selectors.ranked:Ranked",
     "poisson": "server.selectors.poisson:Poisson",
     "power-of-choice": "server.selectors.power_of_choice:PowerOfChoice",
     "oort": "server.selectors.oort:Oort",

@@ -13,6 +13,7 @@ runs/NAME/
 ├── model.safetensors         the state after the latest round
 ├── best.safetensors          the state after the best evaluated round
 ├── models/                   the states after every k-th round, where rounds.keep_every = k
+├── kept/                     whole checkpoints after these rounds, from which `fedlearn forget` trains again
 ├── checkpoint.json           what a stored round is made of, with the SHA-256 of each part and of itself
 ├── checkpoint/               what a resume needs: state, strategy memory, node states, history.jsonl
 ├── stop                      a request to stop, until the run has stopped
@@ -20,6 +21,7 @@ runs/NAME/
 ├── classes.json              results for each class, where the data have classes
 ├── statistics.json           number of records, mean and histogram of each column, where the model counts these
 ├── analysis.json             tables and curves of an analysis: coefficients, survival, a description of the records
+├── forgotten.json            the certificate of `fedlearn forget`, in the folder of the run without the client
 ├── summary.json              results, when the run has ended
 └── manifest.json             the checksums of all these, and of data and own code; for fedlearn verify
 ```
@@ -41,6 +43,8 @@ TABLE = "metrics.csv"
 MODEL = "model.safetensors"
 BEST = "best.safetensors"
 MODELS = "models"  # the folder of the states that stay
+WHOLE = "kept"  # the folder of whole checkpoints that stay
+FORGOTTEN = "forgotten.json"
 CHECKPOINT = "checkpoint.json"
 PARTS = "checkpoint"  # the folder of what a resume needs
 HISTORY = f"{PARTS}/history.jsonl"
@@ -68,6 +72,11 @@ def kept_name(round_number: int) -> str:
     'models/round-000010.safetensors'
     """
     return f"{MODELS}/round-{round_number:06d}.safetensors"
+
+
+def whole_name(round_number: int) -> str:
+    """Return the name of the folder of a whole checkpoint that stays in the run folder."""
+    return f"{WHOLE}/round-{round_number:06d}"
 
 
 def memory_name(round_number: int) -> str:

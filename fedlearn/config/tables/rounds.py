@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from fedlearn.config.fields import Duration, MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
+from fedlearn.config.fields import Duration, MaybeNumber, Names, NonNegative, Numbers, Options, Seconds, Settings, Share
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel, ReadBy
 from fedlearn.core.metric import BESIDE
 
@@ -63,6 +63,13 @@ class RoundSettings(Settings):
     )
     selector_options: Options = Field(
         default="", description="Keyword parameters of the selector's constructor, such as tiers of tiers."
+    )
+    without: Numbers = Field(
+        default="",
+        description=(
+            "List of clients, from 0, that take no part: they are asked for nothing, and the others keep their "
+            "examples. fedlearn forget sets it."
+        ),
     )
     features: Names = Field(
         default="",
