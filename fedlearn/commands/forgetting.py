@@ -163,21 +163,24 @@ def _check(folder: Path, config: RunConfig, manifest: Manifest, client: int, sca
 
 
 def _why_not(config: RunConfig, manifest: Manifest) -> str:
+    """Return why a run with these settings cannot forget a client exactly; empty if it can."""
     spec, rounds = model_spec(config.model.name), config.rounds
     takes_all = rounds.selector == "uniform" and config.goal_count == config.clients - len(config.absent)
-    reasons = {
-        "secure.sums: a sum less another sum would show what the client has sent: clients refuse that": config.is_secure,
-        f"model.name = {config.model.name!r}: exact sums with and without the client would show its rows: clients "
-        "refuse that": spec.sums and not spec.is_private,
-        "the run is private: the others would pay for the same rounds again: begin another run, with a budget for both":
-            spec.is_private or config.protects_records or config.protects_nodes or not manifest.data,
-        f"rounds.selector = {rounds.selector!r}: the draw of the others depends on the client: use 'ranked' in runs "
-        "that are to forget, or a cohort of all": rounds.selector != "ranked" and not takes_all,
-        f"rounds.schedule = {rounds.schedule!r}: the order of reports depends on the client: use 'synchronous' in "
-        "runs that are to forget": rounds.schedule != "synchronous",
-        "training.baseline: a baseline has no common model": config.training.baseline != NONE,
-    }  # fmt: skip
-    return next((why for why, is_so in reasons.items() if is_so), "")
+    is_private = spec.is_private or config.protects_records or config.protects_nodes or not manifest.data
+    if config.is_secure:
+        return "secure.sums: a sum less another sum shows what the client has sent: clients refuse that"
+    if is_private:
+        return "a private run: the others would pay for the same rounds again: begin another run, with a budget for both"
+    if spec.sums:
+        return f"model.name = {config.model.name!r}: two exact sums show the rows of the client: clients refuse that"
+    if rounds.selector != "ranked" and not takes_all:
+        return (
+            f"rounds.selector = {rounds.selector!r}: the draw of the others depends on the client: use 'ranked' in "
+            "runs that are to forget, or a cohort of all"
+        )
+    if rounds.schedule != "synchronous":
+        return f"rounds.schedule = {rounds.schedule!r}: the order of reports depends on the client: use 'synchronous'"
+    return "training.baseline: a baseline has no common model" if config.training.baseline != NONE else ""
 
 
 def _without(config: RunConfig, client: int, scaling: str) -> RunConfig:

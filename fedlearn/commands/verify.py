@@ -50,7 +50,9 @@ def _verify_certificate(path: Path, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"certificate": str(path), "sound": True, "again": found.after}, indent=2))
     else:
-        print(printable(f"sound    {path}: run from round 1 without client {found.client}, the model has {found.after}"))
+        print(
+            printable(f"sound    {path}: run from round 1 without client {found.client}, the model has {found.after}")
+        )
 
 
 def _show(folder: Path, found: Verified) -> None:

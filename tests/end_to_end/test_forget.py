@@ -91,7 +91,7 @@ def test_the_certificate_is_checked_by_running_it_and_an_edited_one_is_refused(w
     found = json.loads(capsys.readouterr().out)
     path = run.folder.with_name("anew") / "forgotten.json"
     assert end_of("verify", path) == 0
-    assert f"without client {client}, the model has {found['after']}" in capsys.readouterr().out
+    assert f"without client {client}, the model has the SHA-256 {found['after']}" in capsys.readouterr().out
     for name, value in (("before", "0" * 64), ("cpu_seconds", 0.5), ("client", client - 1)):
         path.write_text(json.dumps({**found, name: value}))
         assert end_of("verify", path) == 2
@@ -129,7 +129,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(with_and_never, monkeypat
 REFUSED = {
     "uniform": ({"rounds.selector": "uniform"}, "use 'ranked' in runs that are to forget, or a cohort of all"),
     "secure sums": ({"secure.sums": "unmasked"}, "clients refuse that"),
-    "exact sums": ({"model.name": "statistics", "rounds.total": 1}, "exact sums with and without the client"),
+    "exact sums": ({"model.name": "statistics", "rounds.total": 1}, "two exact sums show"),
     "private clients": ({"model.name": "linear", "privacy.protects": "nodes", "privacy.epsilon": 8.0},
                         "the others would pay"),
     "asynchronous": ({"rounds.schedule": "buffered", "devices.name": "alike"}, "use 'synchronous'"),
@@ -150,7 +150,7 @@ def test_a_client_that_is_not_there_and_a_changed_run_are_refused(execute):
     run = execute({**QUADRATIC, "rounds.total": 2}, engine="inline")
     with pytest.raises(UsageError, match="--client 12: no such client takes part"):
         forgotten(run.folder, 12)
-    with pytest.raises(UsageError, match="the run has no data.scaling"):
+    with pytest.raises(UsageError, match=r"the run has no data\.scaling"):
         forgotten(run.folder, 3, scaling="runs/stats")
     log = run.folder / "events.jsonl"
     log.write_text(log.read_text().replace('"ready"', '"rejected"'))

@@ -112,8 +112,8 @@ class RoundSettings(Settings):
     keep_every: Annotated[int, Field(ge=0), FreeToChange()] = Field(
         default=0,
         description=(
-            "Rounds between the models that stay in the run folder, such as models/round-000010.safetensors; 0 "
-            "keeps only the last and the best model."
+            "Rounds between the models that stay in the run folder, such as models/round-000010.safetensors, with "
+            "whole checkpoints, from which fedlearn forget trains again; 0 keeps only the last and the best model."
         ),
     )
 
