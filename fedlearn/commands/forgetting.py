@@ -170,7 +170,7 @@ def _why_not(config: RunConfig, manifest: Manifest) -> str:
     if config.is_secure:
         return "secure.sums: a sum less another sum shows what the client has sent: clients refuse that"
     if is_private:
-        return "a private run: the others would pay for the same rounds again: begin another run, with a budget for both"
+        return "a private run: the others would pay for the same rounds again: begin another, with a budget for both"
     if spec.sums:
         return f"model.name = {config.model.name!r}: two exact sums show the rows of the client: clients refuse that"
     if rounds.selector != "ranked" and not takes_all:

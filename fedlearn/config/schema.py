@@ -1,4 +1,4 @@
-"""All settings of a run: fourteen tables, and three settings beside them.
+"""All settings of a run: fifteen tables, and three settings beside them.
 
 A setting is declared in one place, a field of one of `config/tables/`: its type, default, unit, range and meaning, its
 flag, its other names and who reads it. The command line, TOML files and Flower's run config all fill this schema
@@ -16,6 +16,7 @@ from pydantic import Field
 from fedlearn.config.fields import Settings
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 from fedlearn.config.tables.attack import AttackSettings
+from fedlearn.config.tables.contributions import ContributionSettings
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.config.tables.learning import ClientSettings, ModelSettings, TrainingSettings
 from fedlearn.config.tables.privacy import PrivacySettings
@@ -52,6 +53,7 @@ class RunConfig(Settings):
     strategy: StrategySettings = StrategySettings()
     gate: GateSettings = GateSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    contributions: ContributionSettings = ContributionSettings()
     attack: AttackSettings = AttackSettings()
     devices: DeviceSettings = DeviceSettings()
     engine: EngineSettings = EngineSettings()

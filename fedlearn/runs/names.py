@@ -21,6 +21,8 @@ runs/NAME/
 ├── classes.json              results for each class, where the data have classes
 ├── statistics.json           number of records, mean and histogram of each column, where the model counts these
 ├── analysis.json             tables and curves of an analysis: coefficients, survival, a description of the records
+├── contributions/            each client's change of each round, where contributions.keep is on
+├── worth.json                what each client is worth, by `fedlearn worth`
 ├── forgotten.json            the certificate of `fedlearn forget`, in the folder of the run without the client
 ├── summary.json              results, when the run has ended
 └── manifest.json             the checksums of all these, and of data and own code; for fedlearn verify
@@ -45,6 +47,8 @@ BEST = "best.safetensors"
 MODELS = "models"  # the folder of the states that stay
 WHOLE = "kept"  # the folder of whole checkpoints that stay
 FORGOTTEN = "forgotten.json"
+CONTRIBUTIONS = "contributions"  # the folder of changes of clients
+WORTH = "worth.json"
 CHECKPOINT = "checkpoint.json"
 PARTS = "checkpoint"  # the folder of what a resume needs
 HISTORY = f"{PARTS}/history.jsonl"

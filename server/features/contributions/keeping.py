@@ -1,0 +1,119 @@
+"""Storing the changes of all clients, from which `fedlearn worth` rebuilds the models of coalitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from fedlearn.aggregation import STATE, FoldPlan
+from fedlearn.config import RunConfig
+from fedlearn.core.cohort import At
+from fedlearn.core.errors import SettingError
+from fedlearn.core.state import Array, Layout, Sends, State, Update
+from fedlearn.runs.contributions import Change, write_changes, write_first
+from server.attempt import Reporting
+from server.feature import Collect, Feature
+from server.rules import Rule
+from server.run import ServerRun
+from strategies.base import AVERAGE, RoundStrategy, Turn
+from strategies.collected import Collected
+from strategies.masked_mean import MaskedSum
+
+SETTING = "contributions.keep"
+KEPT = "kept/"  # what the names of single updates begin with
+
+
+class KeptSum(MaskedSum):
+    """The sum of a cohort's updates, as a run without contributions has it, and each update with its weight."""
+
+    def __init__(self, layout: Layout, totals: dict[str, Any], weights: dict[str, Any]) -> None:
+        super().__init__(layout, totals, weights)
+        self.single = Collected.empty(layout)
+
+    def add(self, parts: Sequence[tuple[float, Update]]) -> None:
+        """Add updates, and keep them."""
+        super().add(parts)
+        self.single.add(parts)
+
+    def clear(self) -> None:
+        """Forget sum and updates."""
+        super().clear()
+        self.single.clear()
+
+    def merge(self, later: Self) -> None:
+        """Add another sum, and keep its updates after ours."""
+        super().merge(later)
+        self.single.merge(later.single)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the arrays of the sum, and of the updates."""
+        return super().to_arrays() | {f"{KEPT}{name}": array for name, array in self.single.to_arrays().items()}
+
+    @classmethod
+    def from_arrays(cls, layout: Layout, arrays: Mapping[str, Array]) -> Self:
+        """Return the sum that `to_arrays` described."""
+        made = super().from_arrays(layout, {n: array for n, array in arrays.items() if not n.startswith(KEPT)})
+        single = {n.removeprefix(KEPT): array for n, array in arrays.items() if n.startswith(KEPT)}
+        made.single = Collected.from_arrays(layout, single)
+        return made
+
+
+class Contributions(Feature):
+    """Stores the changes of each round in the run folder; changes no byte of the model."""
+
+    run: ServerRun
+    rules = (
+        Rule(
+            SETTING, lambda asked: asked.config.is_secure,
+            "the server gets the sum of the changes only, and no change of a client", "use false",
+        ),
+        Rule(
+            SETTING,
+            lambda asked: asked.traits.is_private or asked.config.protects_nodes or asked.config.protects_records,
+            "the changes of single clients, and scores of models without one client, have no budget", "use false",
+        ),
+        Rule(
+            SETTING,
+            lambda asked: asked.strategy.accumulator != AVERAGE or not asked.traits.update_kind.is_averaged,
+            "models of coalitions are rebuilt by strategies that need only the mean of the changes", "use 'fedavg'",
+        ),
+        Rule(
+            SETTING, lambda asked: asked.config.rounds.schedule != "synchronous",
+            "a coalition has no common state in each round", "use rounds.schedule = 'synchronous'",
+        ),
+        Rule(
+            SETTING, lambda asked: asked.traits.auxiliary or asked.strategy.root_examples,
+            "the server adds arrays to the state that no client has sent", "use false",
+        ),
+    )  # fmt: skip
+
+    @classmethod
+    def is_asked(cls, config: RunConfig, strategy: RoundStrategy[Any]) -> bool:
+        """Return whether changes are to be stored."""
+        return config.contributions.keep
+
+    def begin(self, state: State, memory: Mapping[str, Array]) -> None:
+        """Store the first state; refuse a strategy whose clients send more than the state."""
+        if self.strategy.answers(state):
+            raise SettingError(
+                SETTING, True, f"clients of strategy {self.config.strategy.name!r} send more than changes of the "
+                "state, which a coalition would need, too: use 'fedavg'",
+            )  # fmt: skip
+        self._first = state
+
+    def reports(self, plan: FoldPlan, at: At, collect: Collect) -> Reporting:
+        """Return the reports, added up as without this feature, with each update beside the sum."""
+        parcel = replace(plan.parcels[STATE], accumulator=f"{__name__}:{KeptSum.__name__}")
+        return collect(replace(plan, parcels={**plan.parcels, STATE: parcel}), at)
+
+    def turn(self, turn: Turn[Any]) -> Turn[Any]:
+        """Store the changes of the round, before it counts, so that a kill loses none."""
+        total, folder = turn.total, self.run.store.folder
+        counted = [partition for (partition,) in Reporting(turn.members, turn.reports, {}).counted]
+        if turn.at.round_number == 1:
+            write_first(folder, self._first)
+        state = turn.state if turn.sends is Sends.WEIGHTS else {}
+        pairs = zip(counted, total.single.updates, strict=True)
+        write_changes(folder, turn.at.round_number, [Change.of(each, *part, state) for each, part in pairs])
+        return turn
