@@ -50,9 +50,8 @@ def _verify_certificate(path: Path, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"certificate": str(path), "sound": True, "again": found.after}, indent=2))
     else:
-        print(
-            printable(f"sound    {path}: run from round 1 without client {found.client}, the model has {found.after}")
-        )
+        about = f"run from round 1 without client {found.client}, the model has the SHA-256 {found.after}"
+        print(printable(f"sound    {path}: {about}"))
 
 
 def _show(folder: Path, found: Verified) -> None:

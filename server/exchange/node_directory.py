@@ -74,9 +74,8 @@ class NodeDirectory:
 
     def nodes(self, *, ttl: float) -> NodeIds:
         """Return the connected nodes whose partition is known, in the order of partitions; ask the others."""
-        known = self._exchange.nodes_by_partition()
-        if known is not None and (virtual := self._exchange.reachable()) is not None:
-            return virtual if not self._absent else without(virtual, {known[each] for each in self._absent})
+        if (virtual := self._exchange.reachable()) is not None:
+            return self._present(virtual) if self._absent else virtual
         names = self._exchange.connected()
         connected = names.keys()
         self._registered |= {
@@ -88,6 +87,10 @@ class NodeDirectory:
         self._hear()
         present = (node for node in connected & self._partitions.keys() if self._partitions[node] not in self._absent)
         return sorted(present, key=lambda node: (self._partitions[node], node))
+
+    def _present(self, virtual: NodeIds) -> NodeIds:
+        known = self._exchange.nodes_by_partition() or ()
+        return without(virtual, {known[each] for each in self._absent})
 
     def holders(self, *, ttl: float) -> Callable[[int], int | None]:
         """Return a function from partition to the node that holds it; None if that node cannot be reached now."""

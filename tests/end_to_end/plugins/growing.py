@@ -36,7 +36,7 @@ class Step(Learner):
         return cls()
 
     def fit(self, state, task):
-        return LocalFit({"x": state["x"] + 1}, len(task.examples), {})
+        return LocalFit({"x": state["x"] + 1}, 1, {})
 
 
 def model():
