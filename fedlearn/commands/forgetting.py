@@ -109,7 +109,7 @@ def forgotten(
         client=client, before=summary["model_sha256"], after=after["model_sha256"],
         again=after["rounds"] - begin, rounds=after["rounds"],
         cpu_seconds=round((after["cpu_seconds"] or 0.0) - (cpu_before or 0.0), 3),
-        settings=_as_written(asked), data=manifest.data,
+        settings=to_flower(asked.model_copy(update={"out": ""})), data=manifest.data,
     )  # fmt: skip
     found = replace(found, sha256=found.own)
     write_atomically(out / FORGOTTEN, json.dumps(asdict(found), indent=1).encode())
@@ -210,7 +210,3 @@ def _first_round(folder: Path, client: int, *, is_timed: bool) -> int:
     rejected: Collection[tuple[int, int]] = () if is_timed else seen["rejected"]
     never = Manifest.read(folder / CHECKPOINT).rounds + 1
     return min((number for number, attempt in seen["ready"] if (number, attempt) not in rejected), default=never)
-
-
-def _as_written(config: RunConfig) -> dict[str, Setting]:
-    return dict(to_flower(config.model_copy(update={"out": ""})))

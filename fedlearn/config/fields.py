@@ -131,10 +131,10 @@ def as_numbers(given: object) -> str:
     ('', '[4]')
     """
     words = re.split(r"[\[\],\s]+", str(given)) if isinstance(given, str | int) else given
-    try:
-        numbers = {int(each) for each in words if each != ""}  # type: ignore[union-attr]
-    except (TypeError, ValueError):
-        numbers = {-1}
+    numbers = {-1}
+    if isinstance(words, list | tuple):
+        with suppress(TypeError, ValueError):
+            numbers = {int(each) for each in words if each != ""}
     if any(each < 0 for each in numbers):
         raise ValueError("write whole numbers from 0, such as [3, 17]")
     return json.dumps(sorted(numbers)) if numbers else ""

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from fedlearn.core.errors import CheckpointError
 from fedlearn.runs.appended import APPENDED
 from fedlearn.runs.files import storing, sync_folder, write_atomically
 from fedlearn.runs.manifest import Manifest, Setting
-from fedlearn.runs.names import BEST, CHECKPOINT, HISTORY, WHOLE, whole_name
+from fedlearn.runs.names import BEST, CHECKPOINT, HISTORY, KEPT_WHOLE, WHOLE, whole_name
 
 
 def keep_whole(folder: Path, manifest: Manifest) -> None:
@@ -35,7 +34,8 @@ def keep_whole(folder: Path, manifest: Manifest) -> None:
 
 def kept_rounds(folder: Path) -> list[int]:
     """Return the rounds of which whole checkpoints are kept, in order."""
-    return sorted(_rounds(folder))
+    names = (path.parent.name for path in (folder / WHOLE).glob(f"*/{CHECKPOINT}"))
+    return sorted(int(found[1]) for name in names if (found := KEPT_WHOLE.fullmatch(name)))
 
 
 def begin_from(folder: Path, round_number: int, other: Path, settings: Mapping[str, Setting]) -> Manifest:
@@ -69,12 +69,6 @@ def begin_from(folder: Path, round_number: int, other: Path, settings: Mapping[s
                 _copy(folder / name, other / name, manifest.appended[name].size)
         write_atomically(other / CHECKPOINT, replace(manifest, settings=dict(settings)).packed())
     return manifest
-
-
-def _rounds(folder: Path) -> Iterator[int]:
-    for path in (folder / WHOLE).glob(f"*/{CHECKPOINT}"):
-        with suppress(ValueError):
-            yield int(path.parent.name.removeprefix("round-"))
 
 
 def _link(source: Path, target: Path) -> None:

@@ -47,7 +47,6 @@ BEST = "best.safetensors"
 MODELS = "models"  # the folder of the states that stay
 WHOLE = "kept"  # the folder of whole checkpoints that stay
 FORGOTTEN = "forgotten.json"
-CONTRIBUTIONS = "contributions"  # the folder of changes of clients
 WORTH = "worth.json"
 CHECKPOINT = "checkpoint.json"
 PARTS = "checkpoint"  # the folder of what a resume needs
@@ -61,6 +60,7 @@ MANIFEST = "manifest.json"
 
 STATE = re.compile(rf"{PARTS}/round-(\d{{6,}})\.state\.safetensors")
 KEPT = re.compile(r"round-(\d{6,9})\.safetensors")  # within MODELS
+KEPT_WHOLE = re.compile(r"round-(\d{6,9})")  # within WHOLE
 NODE_STATES = re.compile(rf"{PARTS}/round-\d{{6,}}\.nodes")
 
 
@@ -81,6 +81,11 @@ def kept_name(round_number: int) -> str:
 def whole_name(round_number: int) -> str:
     """Return the name of the folder of a whole checkpoint that stays in the run folder."""
     return f"{WHOLE}/round-{round_number:06d}"
+
+
+def contributions_name(round_number: int) -> str:
+    """Return the name of the file of the changes of clients in a round; of round 0, of the state before round 1."""
+    return f"contributions/round-{round_number:06d}.safetensors"
 
 
 def memory_name(round_number: int) -> str:

@@ -12,9 +12,10 @@ from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.state import Entries
 from fedlearn.report.page.analysis import worth
 from fedlearn.report.stored import read_run
-from fedlearn.runs.contributions import Change, read_changes, write_changes, write_first
+from fedlearn.runs.contributions import read_contributions, write_contributions
 from fedlearn.runs.state_files import unpack_state
 from server.features.contributions.rebuilt import Rebuilt
+from strategies.collected import Collected
 
 from .conftest import config_of, end_of, some_slow
 
@@ -45,16 +46,16 @@ def test_all_clients_together_make_the_model_of_the_run_which_storing_does_not_c
         np.testing.assert_allclose(array, model[name], rtol=2e-5, atol=1e-6)
     assert not np.allclose(rebuilt.state_of({rebuilt.clients[0]})[name], model[name])
     for number in range(1, run.summary["rounds"] + 1):
-        assert len(read_changes(run.folder, number)) == 3
+        assert len(read_contributions(run.folder, number)["clients"]) == 3
 
 
 def test_a_coalition_is_the_mean_of_its_own_changes_round_by_round(tmp_path):
-    write_first(tmp_path, {"x": np.array([1.0, 1.0])})
-    first, last = np.array([0]), np.array([1])
-    write_changes(tmp_path, 1, [
-        Change(0, 1, {"x": Entries(np.array([2.0, 0.0]))}), Change(1, 3, {"x": Entries(np.array([6.0]), first)}),
-    ])  # fmt: skip
-    write_changes(tmp_path, 2, [Change(1, 3, {"x": Entries(np.array([1.0]), last)})])
+    write_contributions(tmp_path, 0, {"x": np.array([1.0, 1.0])})
+    first = np.array([0])
+    both = [(1.0, {"x": Entries(np.array([2.0, 0.0]))}), (3.0, {"x": Entries(np.array([6.0]), first)})]
+    for number, clients, updates in ((1, [0, 1], both), (2, [1], [(3.0, {"x": Entries(np.array([1.0]), first + 1)})])):
+        arrays = Collected({}, updates).to_arrays() | {"clients": np.array(clients)}
+        write_contributions(tmp_path, number, arrays)
     rebuilt = Rebuilt(tmp_path, config_of({}, "inline", tmp_path), 2)
     made = {each: rebuilt.state_of(each)["x"].tolist() for each in (frozenset(), frozenset({0}), frozenset({1}))}
     assert [*made.values()] == [[1, 1], [3, 1], [7, 2]]

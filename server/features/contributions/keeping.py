@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
+
 from fedlearn.aggregation import STATE, FoldPlan
 from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At
 from fedlearn.core.errors import SettingError
-from fedlearn.core.state import Array, Layout, Sends, State, Update
-from fedlearn.runs.contributions import Change, write_changes, write_first
+from fedlearn.core.state import Array, Entries, Layout, Sends, State, Update
+from fedlearn.runs.contributions import write_contributions
 from server.attempt import Reporting
 from server.feature import Collect, Feature
 from server.rules import Rule
@@ -21,6 +23,7 @@ from strategies.collected import Collected
 from strategies.masked_mean import MaskedSum
 
 SETTING = "contributions.keep"
+CLIENTS = "clients"  # of each update, in a file of a round
 KEPT = "kept/"  # what the names of single updates begin with
 
 
@@ -109,11 +112,22 @@ class Contributions(Feature):
 
     def turn(self, turn: Turn[Any]) -> Turn[Any]:
         """Store the changes of the round, before it counts, so that a kill loses none."""
-        total, folder = turn.total, self.run.store.folder
-        counted = [partition for (partition,) in Reporting(turn.members, turn.reports, {}).counted]
         if turn.at.round_number == 1:
-            write_first(folder, self._first)
-        state = turn.state if turn.sends is Sends.WEIGHTS else {}
-        pairs = zip(counted, total.single.updates, strict=True)
-        write_changes(folder, turn.at.round_number, [Change.of(each, *part, state) for each, part in pairs])
+            write_contributions(self.run.store.folder, 0, self._first)
+        counted = [partition for (partition,) in Reporting(turn.members, turn.reports, {}).counted]
+        updates = turn.total.single.updates
+        if turn.sends is Sends.WEIGHTS:
+            updates = [(weight, _change(update, turn.state)) for weight, update in updates]
+        arrays = Collected(turn.total.layout, updates).to_arrays() | {CLIENTS: np.array(counted, np.int64)}
+        write_contributions(self.run.store.folder, turn.at.round_number, arrays)
         return turn
+
+
+def _change(update: Update, state: State) -> Update:
+    """Return the change of weights from the state that they were trained from."""
+    found = {}
+    for name, sent in update.items():
+        before = state[name].reshape(-1)
+        before = before if sent.positions is None else before[sent.positions]
+        found[name] = Entries(sent.values - before, sent.positions)
+    return found
