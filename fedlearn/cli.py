@@ -19,6 +19,7 @@ from fedlearn.commands.check import check
 from fedlearn.commands.client import client
 from fedlearn.commands.declare import declare
 from fedlearn.commands.doctor import doctor
+from fedlearn.commands.forget import forget
 from fedlearn.commands.keys import keys
 from fedlearn.commands.last_words import as_json, asks_for_json
 from fedlearn.commands.ledger import ledger
@@ -40,6 +41,7 @@ from fedlearn.commands.sweep import EXAMPLES as SWEEPS
 from fedlearn.commands.sweep import sweep
 from fedlearn.commands.usage import in_our_words
 from fedlearn.commands.verify import verify
+from fedlearn.commands.worth import worth
 from fedlearn.core.errors import FedlearnError, RunFailed, as_given, printable, said
 from fedlearn.core.stopping import interrupted_code
 from fedlearn.engine.processes import say_warnings
@@ -73,7 +75,7 @@ def fedlearn(
 RUN, LOOK, NETWORK, PRIVACY, DEVELOP = "Run", "Look at runs", "Over a network", "Privacy", "Develop"
 _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     RUN: (simulate, sweep, plan, run, stop, settings),
-    LOOK: (partitions, runs, report, dashboard, compare, predict, verify),
+    LOOK: (partitions, runs, report, dashboard, compare, predict, verify, forget, worth),
     NETWORK: (server, client, submit, keys),
     PRIVACY: (declare, ledger, audit),
     DEVELOP: (new, check, doctor),

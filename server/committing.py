@@ -227,7 +227,7 @@ def commit(
     is_drawn_again = run.config.server_adds_noise and not run.draws.are_seeded  # after a kill: none of it may be left
     if is_kept and not is_drawn_again:
         run.store.keep_model(step.state, at.round_number)
-    if _is_stored_after(run, at.round_number):
+    if is_kept or _is_stored_after(run, at.round_number):
         _store(run, step, record, UnderWay() if under_way is None else under_way())
     else:
         run.store.put_off(step.state, record, is_worked_on=under_way is not None)

@@ -89,7 +89,9 @@ class ServerRun:
         )  # fmt: skip
         window = config.rounds.selection_window
         self.unsent = Unsent(exchange, traits.unsent, window=window)
-        self.directory = NodeDirectory(exchange, events, self.unsent, clients=config.clients, window=window)
+        self.directory = NodeDirectory(
+            exchange, events, self.unsent, clients=config.clients, window=window, absent=config.absent
+        )
         self.typical = store.typical  # what reports are compared with
         self.features = _begun(config, strategy, store) if features is None else tuple(features)
         for each in self.features:

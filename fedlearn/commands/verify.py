@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that has ended.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a run that has ended, or a forgotten.json.")
+    ],
     again: Annotated[
         bool, typer.Option("--again", help="Run it again, with its code, in another folder; compare the SHA-256.")
     ] = False,
@@ -23,10 +25,15 @@ def verify(
 ) -> None:
     """Compare a run with its checksums: files, stored round, data, own code, versions. Exit code 1 for differences.
 
+    The certificate of fedlearn forget is run, from round 1, and its SHA-256 compared.
+
     Checksums find damage and careless edits; only --again finds a forgery, as checksums can be forged, too.
     """
     from fedlearn.commands.verified import verified
 
+    if folder.is_file():
+        _verify_certificate(folder, as_json=as_json)
+        return
     found = verified(folder, again=again)
     if as_json:
         print(json.dumps({"run": str(folder), "sound": not found.wrong, **vars(found)}, indent=2))
@@ -34,6 +41,17 @@ def verify(
         _show(folder, found)
     if found.wrong:
         raise RunFailed(f"{folder}: {len(found.wrong)} of what was compared differ: {found.wrong[0]}")
+
+
+def _verify_certificate(path: Path, *, as_json: bool) -> None:
+    from fedlearn.commands.forgetting import certified
+
+    found = certified(path)
+    if as_json:
+        print(json.dumps({"certificate": str(path), "sound": True, "again": found.after}, indent=2))
+    else:
+        about = f"run from round 1 without client {found.client}, the model has the SHA-256 {found.after}"
+        print(printable(f"sound    {path}: {about}"))
 
 
 def _show(folder: Path, found: Verified) -> None:

@@ -122,6 +122,24 @@ def as_list(given: object) -> str:
         raise ValueError(NO_JSON) from None
 
 
+def as_numbers(given: object) -> str:
+    """Return a list of whole numbers from 0 as the JSON text that is stored, each once and in order.
+
+    >>> as_numbers([17, 3]) == as_numbers("3, 17") == as_numbers("[17, 3, 3]") == "[3, 17]"
+    True
+    >>> as_numbers([]), as_numbers(4)
+    ('', '[4]')
+    """
+    words = re.split(r"[\[\],\s]+", str(given)) if isinstance(given, str | int) else given
+    numbers = {-1}
+    if isinstance(words, list | tuple):
+        with suppress(TypeError, ValueError):
+            numbers = {int(each) for each in words if each != ""}
+    if any(each < 0 for each in numbers):
+        raise ValueError("write whole numbers from 0, such as [3, 17]")
+    return json.dumps(sorted(numbers)) if numbers else ""
+
+
 def as_number_text(given: object) -> str:
     """Return a number as the text that is stored, as Flower's run config holds no empty number; an empty text is none.
 
@@ -180,4 +198,5 @@ TableOrPath = Annotated[str, BeforeValidator(as_text_or_path), OR_TABLE]
 Duration = Annotated[str, BeforeValidator(as_duration), OR_NUMBER]
 MaybeNumber = Annotated[str, BeforeValidator(as_number_text), OR_NUMBER]
 Names = Annotated[str, BeforeValidator(as_list), OR_LIST]
+Numbers = Annotated[str, BeforeValidator(as_numbers), OR_LIST]
 Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True)), OR_TABLE]

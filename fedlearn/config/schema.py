@@ -1,4 +1,4 @@
-"""All settings of a run: fourteen tables, and three settings beside them.
+"""All settings of a run: fifteen tables, and three settings beside them.
 
 A setting is declared in one place, a field of one of `config/tables/`: its type, default, unit, range and meaning, its
 flag, its other names and who reads it. The command line, TOML files and Flower's run config all fill this schema
@@ -8,6 +8,7 @@ are not repeated: `names.described` puts the names in the table in place of "{na
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -15,6 +16,7 @@ from pydantic import Field
 from fedlearn.config.fields import Settings
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 from fedlearn.config.tables.attack import AttackSettings
+from fedlearn.config.tables.contributions import ContributionSettings
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.config.tables.learning import ClientSettings, ModelSettings, TrainingSettings
 from fedlearn.config.tables.privacy import PrivacySettings
@@ -51,6 +53,7 @@ class RunConfig(Settings):
     strategy: StrategySettings = StrategySettings()
     gate: GateSettings = GateSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    contributions: ContributionSettings = ContributionSettings()
     attack: AttackSettings = AttackSettings()
     devices: DeviceSettings = DeviceSettings()
     engine: EngineSettings = EngineSettings()
@@ -112,12 +115,17 @@ class RunConfig(Settings):
     @property
     def goal_count(self) -> int:
         """Nodes wanted in each round's cohort."""
-        return min(self.rounds.cohort or self.clients, self.clients)
+        return min(self.rounds.cohort or self.clients, self.clients - len(self.absent))
 
     @property
     def largest_cohort(self) -> int:
         """Nodes of the largest cohort that the uniform selector draws."""
         return min(round(self.rounds.over_selection * self.goal_count), self.clients)
+
+    @property
+    def absent(self) -> frozenset[int]:
+        """Clients that take no part (``rounds.without``)."""
+        return frozenset(json.loads(self.rounds.without or "[]"))
 
     @property
     def fewest_ready(self) -> int:

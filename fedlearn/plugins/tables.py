@@ -16,6 +16,7 @@ SCHEDULES = {
 
 SELECTORS = {
     "uniform": "server.selectors.selector:Selector",
+    "ranked": "server.selectors.ranked:Ranked",
     "poisson": "server.selectors.poisson:Poisson",
     "power-of-choice": "server.selectors.power_of_choice:PowerOfChoice",
     "oort": "server.selectors.oort:Oort",
@@ -291,6 +292,7 @@ FEATURES = {
     "downlink": "server.features.downlink.downlink:CodedDownlink",
     "measures on nodes": "server.features.evaluation.on_nodes:MeasuresOnNodes",
     "confusion": "server.features.evaluation.confusion:Confusions",
+    "contributions": "server.features.contributions.keeping:Contributions",
     "root training": "server.features.root_training:RootTraining",
 }
 """What a run does beside its rounds, if its settings ask for it: classes derived from `server.feature.Feature`.
@@ -340,6 +342,8 @@ CLIENT_OWN = "client.isolated_fits:state_of_node"
 """What returns the model of a single node, from the memory of the node in a run folder."""
 CLIENT_ABOUT = "client.app:about"
 """What a server asks of the nodes of a run: a `fedlearn.core.node.NodeTraits`."""
+REBUILT = "server.features.contributions.rebuilt:Rebuilt"
+"""What rebuilds the models of coalitions from the stored changes of a run."""
 CLIENT_TRIAL = "client.app:trial"
 """What tries the learner before round 1: a `fedlearn.core.node.NodeTrial`."""
 CLIENT_ROOT = "client.features.root_fit:fit_root"

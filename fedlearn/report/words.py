@@ -14,6 +14,7 @@ HEADINGS = {
     "choose": "Runs",
     "statistics": "Statistics of all clients",
     "analysis": "Analysis of all clients",
+    "worth": "Contribution of each client",
     "learning": "Learning",
     "pareto": "{metric} vs communication",
     "devices": "Devices",

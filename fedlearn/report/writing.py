@@ -32,6 +32,7 @@ from fedlearn.report.tables import Table
 from fedlearn.runs.answers import Answer, read_answer
 from fedlearn.runs.checksums import write_report_checksums
 from fedlearn.runs.files import write_atomically
+from fedlearn.runs.names import ANALYSIS, WORTH
 from fedlearn.runs.reading import read_small
 
 T = TypeVar("T")
@@ -137,8 +138,8 @@ def _write_table(table: Table, of_paper: Table, folder: Path) -> None:
 def _of_analysis(runs: Sequence[StoredRun], what: Callable[[Answer], Iterable[T]]) -> list[T]:
     """Return tables or charts of the answer of a single run; nothing of a file that the page says is spoiled."""
     with suppress(OSError, ValueError):
-        found = read_answer(runs[0].folder) if len(runs) == 1 else None
-        return [] if found is None else [*what(found)]
+        files = (ANALYSIS, WORTH) if len(runs) == 1 else ()
+        return [each for file in files if (found := read_answer(runs[0].folder, file)) for each in what(found)]
     return []
 
 

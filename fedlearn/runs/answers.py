@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedlearn.core.errors import printable
 from fedlearn.runs.files import storing, write_atomically
-from fedlearn.runs.names import ANALYSIS
+from fedlearn.runs.names import ANALYSIS, WORTH
 from fedlearn.runs.reading import read_as, schema_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ Cell = str | float | int | None
 GAP = "  "
 WIDTH = 78
 INTERCEPT = "(Intercept)"
+WORTH_COLUMN = "Shapley value"  # of the table of worth.json
 MOST_LINES = 40  # of a table in a summary
 LATEX = {"\\": r"\textbackslash{}"} | {letter: rf"\{letter}" for letter in "{}$&#_%"}
 
@@ -206,8 +207,14 @@ def write_answer(folder: Path, plain: Mapping[str, object]) -> None:
         write_atomically(folder / ANALYSIS, found.to_json().encode())
 
 
-def read_answer(folder: Path) -> Answer | None:
-    """Return the content of analysis.json, its texts printable; None if there is no such file.
+def write_worth(folder: Path, found: Answer) -> None:
+    """Write worth.json, which `fedlearn worth` makes of a run."""
+    with storing(folder):
+        write_atomically(folder / WORTH, found.to_json().encode())
+
+
+def read_answer(folder: Path, name: str = ANALYSIS) -> Answer | None:
+    """Return the content of analysis.json, or of another file, its texts printable; None if there is no such file.
 
     Raises
     ------
@@ -216,7 +223,7 @@ def read_answer(folder: Path) -> Answer | None:
     ValueError
         In one line, if its content is not what a run writes.
     """
-    if (found := read_as(Answer, folder / ANALYSIS)) is None:
+    if (found := read_as(Answer, folder / name)) is None:
         return None
     if any(len(row) != len(table.columns) for table in found.tables for row in table.rows):
         raise ValueError("each row of a table should have a cell for each of its columns")

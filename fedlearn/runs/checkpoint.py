@@ -30,6 +30,7 @@ from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.committed import Committed
 from fedlearn.runs.files import storing, sync_folder, write_atomically, write_from, write_together
 from fedlearn.runs.history import History, RoundRecord
+from fedlearn.runs.kept_whole import keep_whole
 from fedlearn.runs.manifest import Manifest, Setting
 from fedlearn.runs.memories import MemoryFile, appended, begun, written
 from fedlearn.runs.names import CHECKPOINT, HISTORY, kept_name, memory_name, state_name
@@ -59,6 +60,8 @@ class RunStore:
         Further names of parameters of the state -> the name by which each is stored.
     unsent
         The arrays of the model that are never sent: files of a state hold them beside it, so that they hold the model.
+    keep_every
+        Rounds between the whole checkpoints that stay (`kept_whole.py`); 0 keeps none.
     """
 
     def __init__(
@@ -71,8 +74,10 @@ class RunStore:
         code: Mapping[str, str] | None = None,
         tied: Mapping[str, str] | None = None,
         unsent: State | None = None,
+        keep_every: int = 0,
     ) -> None:
         self.folder = folder
+        self._keep_every = keep_every
         self.metrics = metrics
         self._settings = dict(settings or {})
         self._data = data
@@ -313,6 +318,8 @@ class RunStore:
             history_sha256=content.hexdigest(),
             appended=self._appended.synced() if new else {},
         ).with_memories(memories)
+        if new and self._keep_every and manifest.rounds % self._keep_every == 0:
+            keep_whole(self.folder, manifest)
         write_atomically(self.folder / CHECKPOINT, manifest.packed())
         return replace(
             before, manifest=manifest, state=committed.state, memory=memory, history=committed.history,

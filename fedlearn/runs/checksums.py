@@ -38,13 +38,14 @@ from fedlearn.runs.names import (
     STATISTICS,
     SUMMARY,
     TABLE,
+    WHOLE,
     state_name,
 )
 from fedlearn.runs.reading import read_as
 from fedlearn.runs.stored_round import read_part
 
 FILES = (SETTINGS, ENVIRONMENT, DATA, DEALT, EVENTS, NODES, TABLE, MODEL, BEST, CHECKPOINT, CLASSES, STATISTICS,
-         ANALYSIS, SUMMARY, f"{MODELS}/*.safetensors", "objects/*.pickle")  # fmt: skip
+         ANALYSIS, SUMMARY, f"{MODELS}/*.safetensors", f"{WHOLE}/*/{CHECKPOINT}", "objects/*.pickle")  # fmt: skip
 REPORTED = ("[!.]*", "**/[!.]*")  # of a report
 
 

@@ -9,7 +9,10 @@ tells the names of keys, and no node can change its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedlearn import wire
 from fedlearn.aggregation.offers import NodeIds
@@ -33,14 +36,20 @@ class NodeDirectory:
         Seconds that `fill` waits at most.
     unsent
         The arrays that a node is sent once, if it lacks them.
+    absent
+        The partitions whose nodes take no part in the run, and are asked for nothing.
     """
 
-    def __init__(self, exchange: Exchange, events: EventLog, unsent: Unsent, *, clients: int, window: float) -> None:
+    def __init__(
+        self, exchange: Exchange, events: EventLog, unsent: Unsent, *, clients: int, window: float,
+        absent: Collection[int] = (),
+    ) -> None:  # fmt: skip
         self._exchange = exchange
         self._unsent = unsent
         self._events = events
         self._clients = clients
         self._window = window
+        self._absent = absent
         self._partitions: dict[int, int] = {}  # node id -> partition id
         self._registered: dict[int, int] = {}  # the same, as keys are registered
         self._pending: Pending[int] = exchange.send([], [])  # about node ids
@@ -66,7 +75,7 @@ class NodeDirectory:
     def nodes(self, *, ttl: float) -> NodeIds:
         """Return the connected nodes whose partition is known, in the order of partitions; ask the others."""
         if (virtual := self._exchange.reachable()) is not None:
-            return virtual
+            return self._present(virtual) if self._absent else virtual
         names = self._exchange.connected()
         connected = names.keys()
         self._registered |= {
@@ -76,14 +85,19 @@ class NodeDirectory:
         asked = {node for node in self._pending.open.values() if now < self._answer_by[node]}
         self._ask(sorted(connected - {*self._partitions, *asked, *self.unknown}), ttl=ttl)
         self._hear()
-        return sorted(connected & self._partitions.keys(), key=lambda node: (self._partitions[node], node))
+        present = (node for node in connected & self._partitions.keys() if self._partitions[node] not in self._absent)
+        return sorted(present, key=lambda node: (self._partitions[node], node))
+
+    def _present(self, virtual: NodeIds) -> NodeIds:
+        known = self._exchange.nodes_by_partition() or ()
+        return without(virtual, {known[each] for each in self._absent})
 
     def holders(self, *, ttl: float) -> Callable[[int], int | None]:
         """Return a function from partition to the node that holds it; None if that node cannot be reached now."""
         virtual = self._exchange.nodes_by_partition()
         if virtual is not None:
-            known = virtual
-            return lambda partition: known[partition] if self._exchange.is_reachable(known[partition]) else None
+            known, is_reachable = virtual, self._exchange.is_reachable
+            return lambda each: known[each] if each not in self._absent and is_reachable(known[each]) else None
         by_partition: dict[int, int] = {}
         for node in self.nodes(ttl=ttl):
             by_partition.setdefault(self._partitions[node], node)
@@ -93,6 +107,13 @@ class NodeDirectory:
         """Return the partition of a node that `nodes` has named."""
         virtual = self._exchange.nodes_by_partition()
         return self._partitions[node_id] if virtual is None else virtual.index(node_id)
+
+    def partitions_of(self, nodes: NodeIds) -> NDArray[np.int64]:
+        """Return the partitions of nodes that `nodes` has named, in their order."""
+        virtual = self._exchange.nodes_by_partition()
+        if isinstance(virtual, range):
+            return (np.asarray(nodes, np.int64) - virtual.start) // virtual.step
+        return np.array([self.partition_of(int(node)) for node in nodes], np.int64)
 
     def learn(self, node_id: int, partition_id: int) -> str:
         """Note what a node says it holds; return why that cannot be, or nothing.
@@ -139,3 +160,10 @@ class NodeDirectory:
             if partition_id < 0 or (why_not := self.learn(node_id, partition_id)):
                 self.unknown[node_id] = why_not or "no reason given"
                 self._events.write("unknown-node", node=node_id, reason=self.unknown[node_id])
+
+
+def without(nodes: NodeIds, others: Collection[int]) -> NodeIds:
+    """Return the nodes that are not among others, in their order."""
+    if isinstance(nodes, Sequence):
+        return [node for node in nodes if node not in others]
+    return nodes[~np.isin(nodes, list(others))]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedlearn import wire
 from fedlearn.aggregation.offers import NodeIds
@@ -16,6 +17,7 @@ from fedlearn.core.seeding import rng_for
 from fedlearn.flower import ErrorCode
 from server.attempt import Selection
 from server.exchange.exchange import Pending
+from server.exchange.node_directory import without
 from server.run import ServerRun
 
 
@@ -94,7 +96,7 @@ class _Window:
             self._run.late.answers.hear()
             # Nodes that were not asked, or are not connected, yet.
             seen = len(self._asked) + len(directory.unknown)
-            may_come = len(self._ready) < wanted and seen < config.clients
+            may_come = len(self._ready) < wanted and seen < config.clients - len(config.absent)
             if not (self._pending.open or may_come):
                 break
         self._run.late.answers.expect(self._pending.open, directory.partition_of, self._at, end=end)
@@ -110,12 +112,19 @@ class _Window:
         """Ask at most `count` nodes that were not asked before."""
         ttl = until - self._run.clock.now()
         nodes = self._run.directory.nodes(ttl=ttl)
-        candidates = _without(nodes, self._asked) if self._asked else nodes
+        candidates = without(nodes, self._asked) if self._asked else nodes
         if len(candidates):
-            purpose = f"invite/{len(self._asked)}"
-            rng = rng_for(self._run.config.seed, purpose=purpose, **self._at._asdict())
-            drawn = rng.choice(len(candidates), min(count, len(candidates)), replace=False)
+            drawn = self._invited(candidates, min(count, len(candidates)))
             self._send([int(candidates[place]) for place in sorted(drawn.tolist())], ttl=ttl)
+
+    def _invited(self, candidates: NodeIds, count: int) -> NDArray[np.int64]:
+        """Return the places of the candidates that are asked."""
+        if self._run.selector.invites_as_drawn:
+            partitions = self._run.directory.partitions_of(candidates)
+            return np.flatnonzero(np.isin(partitions, self._run.selector.draw(partitions, count, self._at)))
+        purpose = f"invite/{len(self._asked)}"
+        rng = rng_for(self._run.config.seed, purpose=purpose, **self._at._asdict())
+        return rng.choice(len(candidates), count, replace=False)
 
     def _send(self, node_ids: Sequence[int], *, ttl: float) -> None:
         self._asked.update(node_ids)
@@ -147,10 +156,3 @@ class _Window:
 
     def _log(self, event: str, node_id: int, partition_id: int, **detail: str) -> None:
         self._run.events.write(event, **self._at.where, node=node_id, partition=partition_id, **detail)
-
-
-def _without(nodes: NodeIds, asked: set[int]) -> NodeIds:
-    """Return the nodes that are not among those asked, in their order."""
-    if isinstance(nodes, np.ndarray):
-        return nodes[~np.isin(nodes, list(asked))]
-    return [node for node in nodes if node not in asked]

@@ -87,9 +87,11 @@ def _begun_or_resumed(
     """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
     config, traits = plan.config, plan.traits
     tried = _trial_of(exchange, deadline=config.rounds.reporting_deadline)
+    forgets_nothing = traits.is_private or config.protects_nodes or config.is_secure
     store = RunStore(
         folder.path, plan.columns, kept_settings(config),
         data=plan.fingerprint, code=code, tied=traits.tied, unsent=traits.unsent,
+        keep_every=0 if forgets_nothing else config.rounds.keep_every,
     )  # fmt: skip
     if store.exists:
         folder.check_settings(config)

@@ -23,6 +23,10 @@ OF_SELECTORS = (
             "every client must be ready in every round", "leave it empty",
         ),
         Rule(
+            "rounds.without", lambda asked: asked.config.rounds.without,
+            "every client must be ready in every round", "use rounds.selector = 'ranked'",
+        ),
+        Rule(
             "rounds.over_selection", lambda asked: asked.config.rounds.over_selection > 1,
             "all clients that are drawn are waited for", "use 1",
         ),
@@ -39,6 +43,15 @@ OF_SELECTORS = (
             "a draw may be smaller than the sum that the shares of noise are made for", "use 'local'",
         ),
         where=lambda asked: asked.config.samples_poisson,
+    ),
+    Rule(
+        "rounds.without", lambda asked: any(each >= asked.config.clients for each in asked.config.absent),
+        "the run has the clients from 0 to {last}", "name clients of the run",
+        given={"last": lambda asked: asked.config.clients - 1},
+    ),
+    Rule(
+        "rounds.without", lambda asked: len(asked.config.absent) >= asked.config.clients,
+        "no client is left", "name fewer",
     ),
     Rule(
         "rounds.selector",

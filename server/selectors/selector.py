@@ -58,6 +58,7 @@ class Selector:
     invites: ClassVar[float] = 1.3  #: nodes asked for each one wanted, unless rounds.invited says how many
     asks_all: ClassVar[bool] = False  #: whether every node is asked, and must be ready
     may_draw_none: ClassVar[bool] = False  #: whether no node at all is a valid draw, and a round without reports one
+    invites_as_drawn: ClassVar[bool] = False  #: whether `draw` also chooses the nodes that are asked
     goes_by_time: ClassVar[bool] = False  #: whether it learns from `Participation.seconds`
     goes_by_loss: ClassVar[bool] = False  #: whether it learns from `Participation.loss`, which private nodes never say
 

@@ -132,3 +132,12 @@ def test_nodes_of_a_private_model_are_never_measured(execute):
     settings = {"model.name": "dp-classifier", "clients": 2, "data.dataset": "adult", "evaluation.nodes": 2}
     with pytest.raises(SettingError, match=r"evaluation\.nodes = 2: clients would send what they measured"):
         execute(settings, engine="inline")
+
+
+def test_the_scores_of_clients_choose_the_best_round_where_the_server_has_no_test_set(execute):
+    grows = {"model.name": "growing:model", "data.dataset": "growing:load", "rounds.total": 5}
+    by_clients = execute({**grows, "evaluation.where": "nodes"}, engine="inline").summary
+    by_server = execute(grows, engine="inline").summary
+    assert (by_clients["best_round"], by_clients["chosen_on"]) == (2, "the nodes' own rows")
+    assert (by_server["best_round"], by_server["chosen_on"]) == (4, "the test rows")
+    assert by_clients["best_gap"] == by_server["best_gap"] == 0

@@ -168,7 +168,7 @@ def test_nobody_at_home_all_day_ends_the_run_with_the_reason(execute, tmp_path):
         (["devices.name=", "rounds.selector=oort"], "rounds.selector = 'oort': virtual clients without devices"),
         (
             ["rounds.selector=ort"],
-            "rounds.selector = 'ort': choose one of uniform, poisson, power-of-choice, oort, tiers",
+            "rounds.selector = 'ort': choose one of uniform, ranked, poisson, power-of-choice, oort, tiers",
         ),
         (["rounds.selector=tiers", "rounds.selector_options.tiers=0"], "rounds.selector_options.tiers = 0: "),
     ],

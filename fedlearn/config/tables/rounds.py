@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from fedlearn.config.fields import Duration, MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
+from fedlearn.config.fields import Duration, MaybeNumber, Names, NonNegative, Numbers, Options, Seconds, Settings, Share
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel, ReadBy
 from fedlearn.core.metric import BESIDE
 
@@ -64,6 +64,13 @@ class RoundSettings(Settings):
     selector_options: Options = Field(
         default="", description="Keyword parameters of the selector's constructor, such as tiers of tiers."
     )
+    without: Numbers = Field(
+        default="",
+        description=(
+            "List of clients, from 0, that take no part: they are asked for nothing, and the others keep their "
+            "examples. fedlearn forget sets it."
+        ),
+    )
     features: Names = Field(
         default="",
         description=(
@@ -105,8 +112,8 @@ class RoundSettings(Settings):
     keep_every: Annotated[int, Field(ge=0), FreeToChange()] = Field(
         default=0,
         description=(
-            "Rounds between the models that stay in the run folder, such as models/round-000010.safetensors; 0 "
-            "keeps only the last and the best model."
+            "Rounds between the models that stay in the run folder, such as models/round-000010.safetensors, with "
+            "whole checkpoints, from which fedlearn forget trains again; 0 keeps only the last and the best model."
         ),
     )
 

@@ -13,7 +13,8 @@ from fedlearn.report.page.figures import figure
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 from fedlearn.report.words import heading
-from fedlearn.runs.answers import Answer, Curve, read_answer, text_of
+from fedlearn.runs.answers import WORTH_COLUMN, Answer, Curve, read_answer, text_of
+from fedlearn.runs.names import ANALYSIS, WORTH
 
 MOST_RUNS = 3  # with more runs there is no section
 MOST_ROWS = 400  # of a table on the page; its files have all
@@ -23,8 +24,17 @@ ROW, NAMES, PLOT = 22, 150, 230  # of a forest plot: height of a line, width of 
 
 def analysis(runs: Sequence[StoredRun]) -> str:
     """Return the section of up to three runs; empty where none has an analysis."""
-    parts = [_of_run(run, named=len(runs) > 1) for run in runs] if len(runs) <= MOST_RUNS else []
-    return f"{heading('analysis')}{''.join(parts)}" if any(parts) else ""
+    return _section(runs, "analysis", ANALYSIS)
+
+
+def worth(runs: Sequence[StoredRun]) -> str:
+    """Return the section of what each client is worth; empty where `fedlearn worth` has valued none."""
+    return _section(runs, "worth", WORTH)
+
+
+def _section(runs: Sequence[StoredRun], name: str, file: str) -> str:
+    parts = [_of_run(run, file, named=len(runs) > 1) for run in runs] if len(runs) <= MOST_RUNS else []
+    return f"{heading(name)}{''.join(parts)}" if any(parts) else ""
 
 
 def tables_of(found: Answer) -> Iterator[Table]:
@@ -44,12 +54,12 @@ def survival(found: Answer) -> LineChart | None:
     return LineChart("survival", "Survival", "time", "survival", lines) if lines else None
 
 
-def _of_run(run: StoredRun, *, named: bool) -> str:
+def _of_run(run: StoredRun, file: str, *, named: bool) -> str:
     try:
-        found = read_answer(run.folder)
+        found = read_answer(run.folder, file)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        return f'<p class="problem">{escape(run.label)}: analysis.json: {escape(str(why))}</p>'
+        return f'<p class="problem">{escape(run.label)}: {file}: {escape(str(why))}</p>'
     if found is None:
         return ""
     name = f'<h3 class="run">{escape(run.label)}</h3>' if named else ""
@@ -79,7 +89,8 @@ def _steps(curve: Curve, slot: int) -> Line:
 
 def _forest(found: Answer) -> str:
     """Return estimates with their intervals, a line each; ratios on a logarithmic scale, with a rule at no effect."""
-    rows, is_ratio = found.intervals(), found.forest != "coef"
+    rows, is_worth = found.intervals(), found.forest == WORTH_COLUMN
+    is_ratio = not is_worth and found.forest != "coef"
     if is_ratio:
         rows = [row for row in rows if min(row[1:]) > 0]
     if not rows:
@@ -96,6 +107,9 @@ def _forest(found: Answer) -> str:
     for place, (name, estimate, lower, upper) in enumerate(rows):
         y = ROW * place + ROW / 2
         drawn.append(f'<text x="{NAMES - 10}" y="{y + 4:g}" class="tick end">{escape(name[:24])}</text>')
+        if is_worth:
+            bar = f'x="{min(x(none), x(estimate)):.1f}" y="{y - 6:g}" width="{abs(x(estimate) - x(none)):.1f}"'
+            drawn.append(f'<rect class="bar c1" {bar} height="12"/>')
         drawn.append(f'<path class="line c0 d0" d="M{x(lower):.1f} {y:g}H{x(upper):.1f}"/>')
         mark = f'class="dot c0 d0" cx="{x(estimate):.1f}" cy="{y:g}" r="3.5"'
         drawn.append(f"<circle {mark}><title>{estimate:.4g}</title></circle>")

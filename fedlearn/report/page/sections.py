@@ -18,7 +18,7 @@ from fedlearn.report.numbers import bits_both_ways, ratio, seconds, size, text_o
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
 from fedlearn.report.page.account import HIDDEN, account, few
-from fedlearn.report.page.analysis import analysis
+from fedlearn.report.page.analysis import analysis, worth
 from fedlearn.report.page.classes import classes
 from fedlearn.report.page.details import Link
 from fedlearn.report.page.figures import figure
@@ -76,6 +76,7 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
         "results": _results(runs, points),
         "statistics": statistics(runs),
         "analysis": analysis(runs),
+        "worth": worth(runs),
         "learning": learning.heading(runs),
         "curves": learning.curves(points, by_round),
         "pareto": _pareto(points),

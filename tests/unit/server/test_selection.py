@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fedlearn.config import config_from
 from fedlearn.core.errors import RunFailed
+from server.exchange.node_directory import without
 from server.phases.quorum import quorum_of
-from server.phases.selection import _without
 from server.selectors import Selector
 from tests.unit.server.scripted import Node
 
@@ -19,8 +19,8 @@ from tests.unit.server.scripted import Node
 def test_nobody_is_asked_twice_however_nodes_are_kept(nodes, asked):
     in_order = sorted(nodes)
     left = [node for node in in_order if node not in asked]
-    assert _without(in_order, asked) == left
-    assert list(_without(np.array(in_order, np.int64), asked)) == left
+    assert without(in_order, asked) == left
+    assert list(without(np.array(in_order, np.int64), asked)) == left
 
 
 class Draws(Selector):

@@ -134,3 +134,17 @@ def test_tiers_takes_nodes_of_one_speed_once_all_are_known():
     tiers = [{node // 10 for node in selector.draw(ALL, 5, At(number, 1))} for number in range(3, 60)]
     assert all(len(tier) == 1 for tier in tiers)
     assert set.union(*tiers) == {0, 1, 2, 3}
+
+
+def test_no_draw_of_ranked_depends_on_another_node_and_all_are_drawn_as_often():
+    selector, often = made("ranked"), np.zeros(CLIENTS)
+    for number in range(1, 401):
+        at = At(number, 1)
+        drawn = [*selector.draw(ALL, 8, at)]
+        often[drawn] += 1
+        absent = number % CLIENTS
+        others = [*selector.draw(np.setdiff1d(ALL, absent), 8, at)]
+        left = [node for node in drawn if node != absent]
+        assert others[: len(left)] == left and len(others) == 8 and absent not in others
+    assert often.min() > 0.5 * often.mean() and often.max() < 1.5 * often.mean()  # 80 each, give or take 8
+    assert [*selector.draw(ALL, 8, At(1, 2))] != [*selector.draw(ALL, 8, At(1, 1))]

@@ -1,0 +1,1 @@
+"""Contributions: the changes of clients are stored, and the models of coalitions rebuilt from them."""

@@ -1,0 +1,158 @@
+"""A client is forgotten: the model is that of a run in which it was never ready, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from fedlearn.commands.forgetting import Certificate, forgotten
+from fedlearn.core.errors import RunFailed, UsageError
+from fedlearn.runs.kept_whole import kept_rounds
+
+from .conftest import PLUGINS, ROOT, Run, end_of, some_slow, wait_until
+
+CLIENTS, ROUNDS, EXAMPLES = 12, 6, 1437  # of the training rows of digits
+RANKED = {"clients": CLIENTS, "rounds.cohort": 4, "rounds.total": ROUNDS, "rounds.selector": "ranked",
+          "rounds.keep_every": 1}  # fmt: skip
+QUADRATIC = {**RANKED, "model.name": "quadratics:model"}
+LINEAR = {**RANKED, "model.name": "linear", "training.batch_size": 40}
+ALL = {"rounds.selector": "uniform", "rounds.cohort": 0}
+FORGETS = {
+    "quadratics": QUADRATIC,
+    "control variates": {**QUADRATIC, "strategy.name": "scaffold:Scaffold"},
+    "a cohort of all": {**LINEAR, **ALL},
+    "embedded": {**LINEAR, "engine.name": "embedded", "engine.workers": 2},
+    "a codec with a residual": {**LINEAR, "compression.codec": "residual,top-k", "compression.keep_ratio": 0.2,
+                                "compression.send": "update"},
+    "dropped entries": {**LINEAR, "compression.codec": "drop", "compression.keep_ratio": 0.3},
+    "server momentum": {**LINEAR, "strategy.name": "fedyogi"},
+    "an algorithm with memory": {**LINEAR, "strategy.name": "feddyn"},
+    "personal layers": {**LINEAR, "training.personal": "*bias*"},
+    "an early stop": {**LINEAR, "stop.patience": 1, "stop.least_improvement": 0.02},
+    "clients that measure": {**LINEAR, "evaluation.nodes": 12, "data.node_test_share": 0.3},
+    "few checkpoints": {**LINEAR, "rounds.keep_every": 4, "rounds.store_every": 3},
+    "ray": {**QUADRATIC, "engine.name": "ray"},
+}  # fmt: skip
+
+
+def dealt(path, *, but=None):
+    """Write which client has which examples; the one that is left out has none, and is never ready."""
+    nodes = {node: [*range(node, EXAMPLES, CLIENTS)] for node in range(CLIENTS) if node != but}
+    path.write_text(json.dumps(nodes))
+    return str(path)
+
+
+def late_comer(run):
+    """Return the client that is drawn last, and the round of it."""
+    first = {}
+    for ready in run.events_of("ready"):
+        out = {(e["round"], e["attempt"], e["partition"]) for e in run.events_of("rejected")}
+        if (ready["round"], ready["attempt"], ready["partition"]) not in out:
+            first.setdefault(ready["partition"], ready["round"])
+    return max(first.items(), key=lambda each: each[1])
+
+
+@pytest.fixture
+def with_and_never(tmp_path, execute):
+    """Make a run, and return it with a client that came late and a function to make the run in which it never was."""
+
+    def both(settings):
+        given = {"engine.name": "inline", **settings}
+        engine = given.pop("engine.name")
+        run = execute({**given, "data.partition": dealt(tmp_path / "all.json")}, engine=engine)
+        client, first = late_comer(run)
+        partition = dealt(tmp_path / "never.json", but=client)
+        return run, client, first, lambda: execute({**given, "data.partition": partition}, engine=engine)
+
+    return both
+
+
+@pytest.mark.parametrize("settings", some_slow(FORGETS, ["quadratics"], long=[*FORGETS][1:]))
+def test_the_model_is_that_of_a_run_in_which_the_client_was_never_ready(settings, with_and_never):
+    run, client, first, never = with_and_never(settings)
+    _, found = forgotten(run.folder, client)
+    after = Run(run.folder.with_name(f"{run.folder.name}-without-{client}"))
+    expected = never()
+    assert found.after == after.sha == expected.sha != run.sha == found.before
+    assert found.rounds == expected.summary["rounds"]
+    begins_anew = "evaluation.nodes" in settings
+    kept = [0] if begins_anew else [0, *(number for number in kept_rounds(run.folder) if number < first)]
+    assert found.again == found.rounds - kept[-1]
+    assert not any(event.get("partition") == client and event["round"] > kept[-1] for event in after.events)
+
+
+def test_the_certificate_is_checked_by_running_it_and_an_edited_one_is_refused(with_and_never, capsys):
+    run, client, _, _ = with_and_never(QUADRATIC)
+    assert end_of("forget", run.folder, "--client", client, "--json", "--out", run.folder.with_name("anew")) == 0
+    found = json.loads(capsys.readouterr().out)
+    path = run.folder.with_name("anew") / "forgotten.json"
+    assert end_of("verify", path) == 0
+    assert f"without client {client}, the model has the SHA-256 {found['after']}" in capsys.readouterr().out
+    for name, value in (("before", "0" * 64), ("cpu_seconds", 0.5), ("client", client - 1)):
+        path.write_text(json.dumps({**found, name: value}))
+        assert end_of("verify", path) == 2
+        assert "it was edited" in capsys.readouterr().err
+    forged = Certificate(**{**found, "settings": {**found["settings"], "seed": 2}, "sha256": ""})
+    path.write_text(json.dumps({**vars_of(forged), "sha256": forged.own}))
+    assert end_of("verify", path) == RunFailed.exit_code
+    assert f"not {found['after']}" in capsys.readouterr().err
+    kept = Certificate(**{**found, "settings": {**found["settings"], "rounds.without": ""}, "sha256": ""})
+    path.write_text(json.dumps({**vars_of(kept), "sha256": kept.own}))
+    assert end_of("verify", path) == 2
+    assert "takes part by its settings" in capsys.readouterr().err
+
+
+def vars_of(certificate):
+    return {name: getattr(certificate, name) for name in Certificate.__dataclass_fields__}
+
+
+@pytest.mark.long
+def test_killed_in_the_middle_the_same_command_goes_on(with_and_never, monkeypatch):
+    run, client, _, never = with_and_never({**LINEAR, "rounds.total": 30, "rounds.keep_every": 5})
+    out = Run(run.folder.with_name("anew"))
+    words = ["-m", "fedlearn", "forget", str(run.folder), "--client", str(client), "--out", str(out.folder), "--quiet"]
+    monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
+    before = max(number for number in kept_rounds(run.folder) if number < late_comer(run)[1])
+    process = subprocess.Popen([sys.executable, *words], cwd=ROOT)
+    wait_until(lambda: out.committed > before + 1 or process.poll() is not None, "a round", every=0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (out.folder / "forgotten.json").exists()
+    assert subprocess.run([sys.executable, *words], cwd=ROOT, check=False).returncode == 0
+    assert out.sha == never().sha == json.loads((out.folder / "forgotten.json").read_text())["after"]
+
+
+REFUSED = {
+    "uniform": ({"rounds.selector": "uniform"}, "use 'ranked' in runs that are to forget, or a cohort of all"),
+    "secure sums": ({"secure.sums": "unmasked"}, "clients refuse that"),
+    "exact sums": ({"model.name": "statistics", "rounds.total": 1}, "two exact sums show"),
+    "private clients": ({"model.name": "linear", "privacy.protects": "nodes", "privacy.epsilon": 8.0},
+                        "the others would pay"),
+    "asynchronous": ({"rounds.schedule": "buffered", "devices.name": "alike"}, "use 'synchronous'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", some_slow(REFUSED, ["uniform"], long=[*REFUSED][1:]))
+def test_a_run_that_cannot_forget_says_why_in_one_line(case, execute):
+    settings, why = case
+    run = execute({**QUADRATIC, **settings}, engine="inline")
+    with pytest.raises(UsageError) as refused:
+        forgotten(run.folder, 3)
+    assert why in str(refused.value) and "\n" not in str(refused.value)
+    assert not run.folder.with_name(f"{run.folder.name}-without-3").exists()
+
+
+def test_a_client_that_is_not_there_and_a_changed_run_are_refused(execute):
+    run = execute({**QUADRATIC, "rounds.total": 2}, engine="inline")
+    with pytest.raises(UsageError, match="--client 12: no such client takes part"):
+        forgotten(run.folder, 12)
+    with pytest.raises(UsageError, match=r"the run has no data\.scaling"):
+        forgotten(run.folder, 3, scaling="runs/stats")
+    log = run.folder / "events.jsonl"
+    log.write_text(log.read_text().replace('"ready"', '"rejected"'))
+    with pytest.raises(UsageError, match=r"not what it was when it ended: events.jsonl"):
+        forgotten(run.folder, 3)
