@@ -26,8 +26,8 @@ class CompressionSettings(Settings):
     granularity: Annotated[Literal["entry", "tensor", "all"], ReadBy.DROPS] = Field(
         default="entry",
         description=(
-            "drop: keep_ratio of the entries of each parameter; or, as in the paper's pseudocode, shuffle whole tensors, "
-            "or all entries of all parameters, and drop them until the share is exceeded."
+            "drop: keep_ratio of the entries of each parameter; or, as in the paper's pseudocode, shuffle whole "
+            "tensors, or all entries of all parameters, and drop them until the share is exceeded."
         ),
     )
     send: Annotated[Literal["weights", "update"], Flag("--send", "WHAT", Panel.REPORTS)] = Field(
