@@ -2,8 +2,8 @@
 
 A client whose largest ratio is p_max has the first ceil(p_max K) units of a layer of K units. For each batch it draws p
 uniformly from the ratios up to p_max, and takes a step on the first ceil(p K) units alone (algorithm 1, without
-distillation). The server averages each entry over the clients that have it. Running statistics of norms are those of
-all widths together; the paper does not say.
+distillation). The server averages each entry over the clients that have it. A norm has one set of running statistics,
+not one for each width.
 
 Source: Horvath et al. 2021, "FjORD: fair and accurate federated learning under heterogeneous targets with ordered
 dropout" (arXiv:2102.13451).
