@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from fedlearn.models import NOTHING, Evaluation, Model, ModelSpec, torch_module
     from fedlearn.models.objectives import Classification, Labels, NextToken, Objective, Regression
     from fedlearn.models.output_axes import named_logits
+    from fedlearn.models.slices.layers import SliceRule
+    from fedlearn.models.slices.slicing import SLICE, KeepUnits, Slices, Slicing, ordered_units, rolling_units
+    from fedlearn.models.slices.tracing import SlicedModule, sliced_module
     from fedlearn.models.torch.gradients import owned
     from fedlearn.models.torch.parts import last_layer
     from fedlearn.models.torch.torch_model import TorchModel
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from server.schedules import Schedule
     from server.schedules.synchronous import Synchronous
     from server.selectors.selector import LearningSelector, Participation, Selector
+    from strategies import load_strategy
     from strategies.base import RoundStrategy, Step, Turn
     from strategies.fedavg import FedAdam, FedAvg, FedAvgM, ServerOptimizer, change_of
     from strategies.masked_mean import Float64, MaskedSum
@@ -83,6 +87,10 @@ _NAMES = {
     "fedlearn.core.metric": "ACCURACY LOSS TRAIN_LOSS Combine Metric",
     "fedlearn.core.metrics": "Metrics",
     "fedlearn.core.spread": "Spread",
+    # slices
+    "fedlearn.models.slices.layers": "SliceRule",
+    "fedlearn.models.slices.slicing": "SLICE KeepUnits Slices Slicing ordered_units rolling_units",
+    "fedlearn.models.slices.tracing": "SlicedModule sliced_module",
     # learners
     "client.learners.learner": "Learner LocalFit LocalTask",
     "client.learners.lightning": "Lightning",
@@ -91,6 +99,7 @@ _NAMES = {
     "client.learners.stack": "Progress",
     "client.memory": "NodeMemory",
     # strategies
+    "strategies": "load_strategy",
     "strategies.base": "RoundStrategy Step Turn",
     "strategies.fedavg": "FedAdam FedAvg FedAvgM ServerOptimizer change_of",
     "strategies.masked_mean": "Float64 MaskedSum",

@@ -142,6 +142,7 @@ class RoundStrategy(Strategy, Generic[A]):
     metrics: tuple[Metric, ...] = ()  #: what `next_state` measures: further columns of the run's table
     reads_all_metrics: ClassVar[bool] = False  #: whether `Turn.reports` are to hold all that nodes have measured
     root_examples: int = 0  #: so many examples of its own the server trains on in each round, for `Turn.root`
+    gate: ClassVar[str] = "server.gate.gate:ReportGate"  #: what checks reports, before they are added up
     learner: ClassVar[str] = ""  #: the learner that its nodes must have, as in training.learner; empty for any
 
     def __init__(self, *, uniform: bool = False, codec: Codec | None = None, sends: Sends = Sends.WEIGHTS) -> None:

@@ -34,6 +34,7 @@ from tests.oracles.algorithms.runs import (
     COMMON,
     NAMES,
     PERSONAL,
+    SLICED,
     compare,
     inline_and_killed,
     made,
@@ -78,7 +79,8 @@ def oracle_of(name: str, folder: Path) -> str:
         except AssertionError:
             return "DIFFERS"
     module = import_module(f"tests.oracles.algorithms.{'common' if cases[0] in COMMON else 'personal'}")
-    function = getattr(module, "server_optimizer" if name in ("fedyogi", "fedadagrad") else name)
+    shared = {"fedyogi": "server_optimizer", "fedadagrad": "server_optimizer", **dict.fromkeys(SLICED, "sliced")}
+    function = getattr(module, shared.get(name, name))
     return f"equal ({lines_of(inspect.getsource(function))} lines)"
 
 
@@ -135,6 +137,7 @@ def row_on_digits(name: str) -> dict[str, Any]:
     """Return what an algorithm comes to on digits: scores, CPU seconds, SHA-256."""
     net = NormedImages if name == "fedbn" else Images
     settings = {**DIGITS, "strategy.name": name, "model.name": f"{net.__module__}:{net.__name__}"}
+    settings |= {"evaluation.nodes": 0, "data.node_test_share": 0} if name in SLICED else {}
     begin = time.process_time()
     with TemporaryDirectory() as folder:
         run = fedlearn.run(settings=settings, progress=False, out=Path(folder) / "run")

@@ -68,5 +68,6 @@ def walked(settings: Mapping[str, object]) -> Walk:
         rounds = range(1, config.rounds.total + 1)
         kept = [unpack_state((Path(folder) / kept_name(number)).read_bytes()) for number in rounds]
         last: list[Mapping[str, Any]] = [row for row in read_nodes(Path(folder)) if row["round"] == config.rounds.total]
+        last = [row for row in last if row.get(LOSS.name) is not None]  # of nodes that measure
         losses = [float(row[LOSS.name]) for row in sorted(last, key=lambda row: int(row["partition"]))]
     return Walk([float(state[shared][0]) for state in kept], losses)

@@ -60,7 +60,7 @@ def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:
     steps = (*steps_of(run.config.strategy.steps), *strategy.steps)
     state = ParcelPlan(layout_of(run.state), strategy.accumulator, strategy.uniform, steps=steps)
     return FoldPlan(
-        gate="server.gate.gate:ReportGate",
+        gate=strategy.gate,
         at=at,
         parcels={STATE: state, **run.answers},
         settings=run.flat,

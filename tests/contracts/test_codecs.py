@@ -15,7 +15,7 @@ from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import UpdateKind, layout_of
 
-EXACT = [("identity", "entry"), ("drop", "entry"), ("drop", "tensor")]
+EXACT = [("identity", "entry"), ("drop", "entry"), ("drop", "tensor"), ("drop", "all")]
 LOSSY = ["quantize:1", "quantize:3", "quantize:8", "rotate,quantize:4", "fp16", "sign", "eden", "eden:4", "rand-k:0.3"]
 LOSSY += ["top-k:0.3", "ternary:0.3", "entropy"]
 CHAINED = ["drop:0.3,fp16", "drop:0.3,rotate,quantize:5", "top-k:0.3,quantize:4,entropy", "residual,top-k:0.1,eden:2"]
@@ -195,7 +195,7 @@ def test_payload_that_encode_cannot_have_made_is_refused(name, granularity, reas
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("granularity", ["entry", "tensor"])
+@pytest.mark.parametrize("granularity", ["entry", "tensor", "all"])
 def test_dropping_saves_bytes_on_the_serialised_message(granularity):
     state = {f"w{i}": np.ones((50, 50), np.float32) for i in range(8)}
     plain = wire.bytes_of(wire.plain_report(state))

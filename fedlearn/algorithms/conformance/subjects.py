@@ -8,6 +8,7 @@ from typing import Any
 
 from fedlearn.algorithms.conformance.laws import LAWS, OFF, Verdict, judged, problem_of
 from fedlearn.algorithms.conformance.quadratics import Problem
+from fedlearn.algorithms.conformance.slice_laws import SLICE_LAWS
 from fedlearn.algorithms.conformance.walks import WALKS, Walk
 from fedlearn.core.errors import SettingError
 from fedlearn.plugins.registry import load_plugin
@@ -30,16 +31,23 @@ class Subject:
         The laws that it claims to keep.
     walk
         Walks through a problem.
+    of_slices
+        Returns why a law of slices fails; empty where it holds.
     """
 
     algorithm: str
     laws: tuple[str, ...]
     walk: Callable[[Problem], Walk]
+    of_slices: Callable[[str], str] = str
 
     def verdicts(self) -> list[Verdict]:
         """Return what came of each law."""
         found = []
         for law in self.laws:
+            if law in SLICE_LAWS:
+                why = self.of_slices(law)
+                found.append(Verdict(law, not why, why))
+                continue
             walked = self.walk(problem_of(self.algorithm, law))
             found.append(judged(self.algorithm, law, walked))
         return found
@@ -65,7 +73,7 @@ def subject_of(name: str, run: Run, claimed: str = "") -> Subject:
         why = f"no laws are known of it: say by --as which algorithm it is to be: {known}"
         raise SettingError("check", name, why)
     laws = tuple(getattr(kind, "laws", ())) or tuple(getattr(STRATEGIES.load(algorithm), "laws", ()))
-    if unknown := [law for law in laws if law not in LAWS and (law != "off" or algorithm not in OFF)]:
+    if unknown := [law for law in laws if law not in {*LAWS, *SLICE_LAWS} and (law != "off" or algorithm not in OFF)]:
         raise SettingError("check", name, f"it claims the law {unknown[0]!r}: there are {', '.join(LAWS)}")
     if callable(getattr(kind, "walk", None)):
         return Subject(algorithm, laws, lambda problem: Walk(list(kind().walk(problem))))
@@ -77,4 +85,9 @@ def subject_of(name: str, run: Run, claimed: str = "") -> Subject:
         }
     else:
         chosen = {"strategy.name": name}
-    return Subject(algorithm, laws, lambda problem: run({**problem.settings, **chosen}))
+    if any(law in SLICE_LAWS for law in laws):
+        chosen["evaluation.nodes"] = 0
+    return Subject(
+        algorithm, laws, lambda problem: run({**problem.settings, **chosen}),
+        lambda law: SLICE_LAWS[law](algorithm, name, run),
+    )  # fmt: skip

@@ -13,7 +13,8 @@ WALKS: dict[str, Reference] = {
     own_walks.perfedavg, "ditto": own_walks.ditto, "local": own_walks.local, "fedper": own_walks.fedper, "lgfedavg":
     own_walks.fedper, "fedrep": own_walks.fedrep, "fedbabu": own_walks.fedbabu, "moon": common_walks.fedavg,
     "fedrs": common_walks.fedavg, "fedlc": common_walks.fedavg, "fedbn": common_walks.fedavg, "fedala":
-    common_walks.fedavg, "central": common_walks.fedavg,
+    common_walks.fedavg, "central": common_walks.fedavg, "heterofl": common_walks.fedavg, "fedrolex":
+    common_walks.fedavg, "fjord": common_walks.fedavg,
 }  # fmt: skip
 """Algorithm -> its walk. An algorithm for classes or for norms has FedAvg's walk, as a quadratic has neither."""
 

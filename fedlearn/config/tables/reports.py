@@ -23,8 +23,12 @@ class CompressionSettings(Settings):
     keep_ratio: Annotated[Share, Flag("--keep-ratio", "X", Panel.REPORTS), ReadBy.DROPS_BY_SETTING] = Field(
         default=0.1, description="drop: share of the entries that is sent, unless the chain names one."
     )
-    granularity: Annotated[Literal["entry", "tensor"], ReadBy.DROPS] = Field(
-        default="entry", description="drop: single entries, or whole tensors as in the paper's pseudocode."
+    granularity: Annotated[Literal["entry", "tensor", "all"], ReadBy.DROPS] = Field(
+        default="entry",
+        description=(
+            "drop: keep_ratio of the entries of each parameter; or, as in the paper's pseudocode, shuffle whole "
+            "tensors, or all entries of all parameters, and drop them until the share is exceeded."
+        ),
     )
     send: Annotated[Literal["weights", "update"], Flag("--send", "WHAT", Panel.REPORTS)] = Field(
         default="weights", description="Update of a client: its new weights (as in the paper), or their change."

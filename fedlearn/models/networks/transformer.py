@@ -8,7 +8,7 @@ Shapes: B batch, L length, C channels, W width, H heads, K classes.
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated, cast
+from typing import Annotated, ClassVar, cast
 
 import torch
 from pydantic import Field
@@ -72,6 +72,8 @@ class Transformer(nn.Module):
 
 class Block(nn.Module):
     """Causal attention, then two linear layers, each with a residual connection; (B, L, W) in and out."""
+
+    makes_heads: ClassVar[dict[str, int]] = {"projected": 3}  # queries, keys, values (`fedlearn.models.slices`)
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import torch
 from torch.nn.functional import cosine_similarity, cross_entropy
 
+from fedlearn.core.seeding import rng_for
 from tests.oracles.algorithms.federation import (
     Federation,
     Params,
@@ -171,3 +175,35 @@ def fedlc(f: Federation, *, tau: float) -> Params:
         return torch.stack([z[:, c] - (tau * float(n[c]) ** -0.25 if n[c] else torch.inf) for c in range(4)], dim=1)
 
     return of_logits(f, change)
+
+
+def sliced(f: Federation, ratios, *, rolls: bool = False, seed: int | None = None) -> Params:
+    """Diao et al. 2021, with the Scaler; Alam et al. 2022, eq. 2, if it rolls; Horvath et al. 2021 with a seed."""
+    x = f.start
+    for number, who in enumerate(f.who, 1):
+        total, weight = zeros(x), zeros(x)
+        for k in who:
+            ratio = ratios[k % len(ratios)]
+            count = max(math.floor(5 * ratio), 1) if rolls else math.ceil(5 * ratio)
+            units = sorted((number - 1 + j) % 5 for j in range(count)) if rolls else list(range(count))
+            rows = {
+                "body.weight": (units,),
+                "body.bias": (units,),
+                "head.weight": (slice(None), units),
+                "head.bias": (),
+            }
+            scale = ratio if not rolls and seed is None else 1.0
+            draws = None if seed is None else rng_for(seed, purpose="fjord", round_number=number, node=k)
+            of = partial(_sliced_loss, scale, [each for each in ratios if each <= ratio], draws)
+            y = f.local({n: x[n][rows[n]] for n in x}, k, of=of)
+            for n in x:
+                total[n][rows[n]] += f.sizes[k] * y[n]
+                weight[n][rows[n]] += f.sizes[k]
+        x = {n: torch.where(weight[n] > 0, total[n] / weight[n].clamp(min=1), x[n]) for n in x}
+    return x
+
+
+def _sliced_loss(scale, ratios, draws, params, X, y):
+    count = len(params["body.bias"]) if draws is None else math.ceil(5 * ratios[draws.integers(len(ratios))])
+    body = (X @ params["body.weight"][:count].T + params["body.bias"][:count]) / scale
+    return cross_entropy(torch.tanh(body) @ params["head.weight"][:, :count].T + params["head.bias"], y)

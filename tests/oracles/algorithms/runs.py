@@ -24,6 +24,8 @@ SETTINGS = {
 }  # fmt: skip
 MOMENTUM = {"training.momentum": 0.9}
 PART = {"rounds.cohort": 2, "rounds.total": 8}
+RATIOS = {"strategy.options.ratios": [1.0, 0.5, 0.25]}
+SLICED = {"heterofl", "fedrolex", "fjord"}  # a client has no whole state that it could measure
 
 COMMON = [  # algorithm, further settings, oracle
     ("fedavg", {}, common.fedavg),
@@ -42,6 +44,10 @@ COMMON = [  # algorithm, further settings, oracle
     ("fedsam", {"training.options.rho": 0.1}, lambda f: common.fedsam(f, rho=0.1)),
     ("fedrs", {}, lambda f: common.fedrs(f, alpha=0.5)),
     ("fedlc", {}, lambda f: common.fedlc(f, tau=1.0)),
+    ("heterofl", RATIOS, lambda f: common.sliced(f, (1.0, 0.5, 0.25))),
+    ("heterofl", {**RATIOS, **MOMENTUM, **PART}, lambda f: common.sliced(f, (1.0, 0.5, 0.25))),
+    ("fedrolex", {**RATIOS, **PART}, lambda f: common.sliced(f, (1.0, 0.5, 0.25), rolls=True)),
+    ("fjord", {**RATIOS, **MOMENTUM}, lambda f: common.sliced(f, (1.0, 0.5, 0.25), seed=3)),
 ]
 PERSONAL = [
     ("fedper", {}, personal.fedper),
@@ -63,7 +69,9 @@ NAMES = (*sorted(BY_THEMSELVES), *ALGORITHMS)
 
 def settings_of(name, further=()):
     net = net_of(name)
-    return {**SETTINGS, "strategy.name": name, "model.name": f"{net.__module__}:{net.__name__}", **dict(further)}
+    measured = {"evaluation.nodes": 0} if name in SLICED else {}
+    chosen = {"strategy.name": name, "model.name": f"{net.__module__}:{net.__name__}"}
+    return {**SETTINGS, **chosen, **dict(further), **measured}
 
 
 def made(folder, name, further=()):

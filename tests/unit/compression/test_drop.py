@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedlearn.compression.chain import Chain
 from fedlearn.compression.drop import Drop, draw_positions
-from fedlearn.core.state import layout_of
+from fedlearn.core.state import ArraySpec, layout_of
 
 
 @given(size=st.integers(1, 3000), keep_ratio=st.floats(1e-6, 1.0), seed=st.integers(0, 2**63 - 1))
@@ -112,3 +112,36 @@ def test_every_tensor_is_dropped_sometimes_and_kept_sometimes():
     kept = [codec.decode(codec.encode(state, seed=s), layout=layout, seed=s).keys() for s in range(200)]
     for name in state:
         assert 60 < sum(name in names for names in kept) < 140  # 100 expected; deviation of 7
+
+
+@given(
+    sizes=st.lists(st.integers(1, 300), min_size=1, max_size=6),
+    dtypes=st.lists(st.sampled_from(["float16", "float32", "float64"]), min_size=6, max_size=6),
+    keep_ratio=st.floats(0.01, 1.0),
+    seed=st.integers(0, 2**63 - 1),
+)
+def test_entries_of_all_parameters_are_dropped_until_the_threshold_is_passed_but_never_the_last(
+    sizes, dtypes, keep_ratio, seed
+):
+    layout = {f"p{i}": ArraySpec((size,), dtype) for i, (size, dtype) in enumerate(zip(sizes, dtypes, strict=False))}
+    sent = Drop(keep_ratio=keep_ratio, granularity="all").chosen({}, layout=layout, seed=seed)
+    width = {name: np.dtype(spec.dtype).itemsize for name, spec in layout.items()}
+    left = {name: len(sent.get(name, ())) for name in layout}
+    dropped = sum((layout[name].size - left[name]) * width[name] for name in layout)
+    threshold = (1 - keep_ratio) * sum(layout[name].size * width[name] for name in layout)
+    assert dropped >= threshold or sum(left.values()) == 1
+    # Dropping stops at once: one entry fewer, and the threshold was not reached.
+    assert dropped - max(width.values()) < threshold or dropped == 0
+
+
+def test_one_shuffle_over_all_entries_shares_the_drops_out_by_chance():
+    layout = {"small": ArraySpec((10,), "float32"), "large": ArraySpec((990,), "float32")}
+    drop = Drop(keep_ratio=0.1, granularity="all")
+    draws = [drop.chosen({}, layout=layout, seed=seed) for seed in range(2000)]
+    assert {sum(map(len, sent.values())) for sent in draws} == {100}
+    small = np.array([len(sent.get("small", ())) for sent in draws])
+    # Hypergeometric: mean 1, none at all in 0.9^10 = 35 % of the draws; six standard deviations of each.
+    assert abs(small.mean() - 1) < 6 * 0.95 / 2000**0.5
+    assert abs((small == 0).mean() - 0.347) < 6 * 0.011
+    hits = np.bincount(np.concatenate([sent["large"] for sent in draws]), minlength=990) / 2000
+    assert np.abs(hits - 0.1).max() < 6 * (0.09 / 2000) ** 0.5

@@ -42,6 +42,12 @@ def checked(name, further=()):
         ("fedbn", {}, "no layer of normalization"),
         ("fedper", {"training.personal": ""}, "strategy 'fedper' is nothing without it"),
         ("fedrs", {"data.dataset": "diabetes", "model.name": "linear"}, "these data have none"),
+        ("heterofl", {"compression.downlink": "fp16"}, "is sent its slice of the state"),
+        ("heterofl", {"evaluation.nodes": 2}, "no whole state that it could measure"),
+        ("heterofl", {"training.send": "last"}, "slices are of the whole module"),
+        ("fedrolex", {"training.personal": "last"}, "another one in each round"),
+        ("fjord", {"secure.sums": "unmasked"}, "needs more than the sum of the states"),
+        ("heterofl", {"strategy.options.ratios": [1.5]}, "at most 1"),
         ("fedlc", {"model.loss": "torch.nn:BCEWithLogitsLoss"}, "model.loss is of others"),
     ],
 )
@@ -50,7 +56,9 @@ def test_it_is_refused_with_what_it_is_not_defined_for(name, further, said):
         checked(name, further)
 
 
-@pytest.mark.parametrize("name", ["scaffold", "fednova", "feddyn", "moon", "ditto", "fedper", "fedrep", "fedala"])
+@pytest.mark.parametrize(
+    "name", ["scaffold", "fednova", "feddyn", "moon", "ditto", "fedper", "fedrep", "fedala", "heterofl", "fjord"]
+)
 def test_it_fits_alone(name):
     checked(name)
 

@@ -1,0 +1,129 @@
+"""HeteroFL: a client with a small device trains the first units of each hidden layer.
+
+W_l of a client with ratio r are the first ceil(r d) rows and ceil(r k) columns of W (section 3, "finding a subset of
+global model parameters"). The server averages each entry over the clients that have it (equations 1 and 2); with
+``strategy.weighting = "uniform"`` each counts one, as in the paper. A Scaler divides the outputs of hidden layers by r
+in training, so that they are as large in every slice; the whole model that is measured has none.
+
+Source: Diao et al. 2021, "HeteroFL: computation and communication efficient federated learning for heterogeneous
+clients" (arXiv:2010.01264).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from fedlearn.extend import (
+    SGD,
+    SLICE,
+    Examples,
+    FedAvg,
+    KeepUnits,
+    LocalFit,
+    LocalTask,
+    RunConfig,
+    SettingError,
+    SlicedModule,
+    Slicing,
+    State,
+    TorchModel,
+    load_strategy,
+    ordered_units,
+    sliced_module,
+)
+
+Ratio = Annotated[float, Field(gt=0, le=1)]
+FIVE = (1.0, 0.5, 0.25, 0.125, 0.0625)  # the paper's levels a to e
+TRIED = 2  # examples
+
+
+class HeteroFL(FedAvg):
+    """Averages each entry over the clients whose slice has it.
+
+    Parameters
+    ----------
+    ratios : list or table, default=(1.0, 0.5, 0.25, 0.125, 0.0625)
+        Share of the units of each hidden layer that a client has: a list, which clients take in turns, or a table by
+        kind of device, such as ``{fast = 1.0, slow = 0.25}``.
+    by_data : bool, default=False
+        The clients with the most examples take the largest ratios of the list, an equal number of clients each.
+    scaler : bool, default=True
+        Outputs of hidden layers are divided by the ratio in training.
+    rule : str, default=""
+        Slicing rule of one's own, ``module:function``.
+    """
+
+    learner = "heterofl"
+    gate = "server.features.slices:SliceGate"
+    takes_stale = False
+    laws: ClassVar[tuple[str, ...]] = (*FedAvg.laws, "ratio 1", "weights", "units", "masked module")
+    reads_reports = True
+    keep: ClassVar[KeepUnits] = staticmethod(ordered_units)
+
+    def __init__(
+        self,
+        *,
+        ratios: list[Ratio] | dict[str, Ratio] = list(FIVE),  # noqa: B006 - never changed
+        by_data: bool = False,
+        scaler: bool = True,
+        rule: str = "",
+        uniform: bool = False,
+    ) -> None:
+        super().__init__(uniform=uniform)
+        if not ratios:
+            raise SettingError("strategy.options.ratios", ratios, "give one ratio or more")
+        self.scaler = scaler
+        self.slicing = Slicing(type(self).keep, ratios, by_data, rule)
+
+
+class HeteroFLSGD(SGD):
+    """Trains the slice that the client was sent, as a smaller module."""
+
+    kept_between_fits: ClassVar[tuple[str, ...]] = (*SGD.kept_between_fits, "_by_ratio")
+
+    def __init__(self, model: TorchModel, config: RunConfig, **optimizer_options: Any) -> None:
+        super().__init__(model, config, **optimizer_options)
+        self._config, self._options = config, optimizer_options
+        self._strategy: Any = load_strategy(config.strategy)
+        is_sliced = hasattr(self._strategy, "slicing")
+        self.levels: list[float] = self._strategy.slicing.levels if is_sliced else [1.0]
+        self._by_ratio: dict[float, SGD] = {}
+
+    @property
+    def sliced(self) -> SlicedModule:
+        """The whole module, with the units of its axes."""
+        return sliced_module(self.model, self._config.model.name, self._strategy.slicing.rule)
+
+    def fit(self, state: State, task: LocalTask) -> LocalFit:
+        """Return the slice after local SGD on it."""
+        return self.at(float(task.config.get(SLICE, 1.0))).fit(state, task)
+
+    def at(self, ratio: float) -> SGD:
+        """Return the learner of a ratio, which trains a module of its size."""
+        if ratio not in self._by_ratio:
+            keep, scaler = self._strategy.slicing.keep, self._strategy.scaler
+            whole = ratio == 1
+            model = self.model if whole else self._made(lambda: self.sliced.cut(keep, ratio, scaler=scaler))
+            self._by_ratio[ratio] = self._learner(model, ratio)
+        return self._by_ratio[ratio]
+
+    def _learner(self, model: TorchModel, ratio: float) -> SGD:
+        return SGD(model, self._config, **self._options)
+
+    def _made(self, build: Callable[[], Any]) -> TorchModel:
+        return TorchModel(build, self.model.spec, self.model.objective).planned(self._config)
+
+    def try_on(self, examples: Examples) -> None:
+        """Refuse a module that cannot be sliced, or whose slices cannot take a step."""
+        for ratio in self.levels:
+            try:
+                self.at(ratio).model.try_step(examples.at(np.arange(TRIED) % len(examples)))
+            except SettingError:
+                raise
+            except Exception as error:
+                why = f"it cannot be sliced: a step at ratio {ratio:g} fails: {error}"
+                raise SettingError("model.name", self._config.model.name, why.splitlines()[0]) from error
