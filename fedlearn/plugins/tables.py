@@ -123,6 +123,8 @@ LEARNERS = {
     "ditto": "fedlearn.algorithms.ditto:DittoSGD",
     "perfedavg": "fedlearn.algorithms.perfedavg:PerFedAvgSGD",
     "fedala": "fedlearn.algorithms.fedala:FedALASGD",
+    "low-rank": "fedlearn.algorithms.adapters.low_rank:LowRankSGD",
+    "flora": "fedlearn.algorithms.adapters.low_rank:FLoRASGD",
     "tree": "fedlearn.private_trees.federated.learners.tree_learner:TreeLearner",
     "sums": "client.learners.sums:SumsLearner",
     "exact-sums": "client.learners.sums:ExactSumsLearner",
@@ -186,6 +188,11 @@ STRATEGIES = {
     "fedala": "fedlearn.algorithms.fedala:FedALA",
     "local": "fedlearn.algorithms.local:Local",
     "central": "fedlearn.algorithms.central:Central",
+    "fedit": "fedlearn.algorithms.adapters.fedit:FedIT",
+    "ffa-lora": "fedlearn.algorithms.adapters.ffa_lora:FFALoRA",
+    "fedsa-lora": "fedlearn.algorithms.adapters.fedsa_lora:FedSALoRA",
+    "flexlora": "fedlearn.algorithms.adapters.flexlora:FlexLoRA",
+    "flora": "fedlearn.algorithms.adapters.flora:FLoRA",
     "median": "strategies.median:Median",
     "trimmed-mean": "strategies.median:TrimmedMean",
     "krum": "strategies.robust.krum:Krum",
@@ -222,6 +229,17 @@ ALGORITHMS: dict[str, dict[str, object]] = {
     "central": {"training.baseline": "central"},
 }
 """Strategy -> settings of nodes that go with it: filled in where they are not given, and never empty."""
+
+ADAPTERS: dict[str, dict[str, object]] = {
+    "fedit": {},
+    "ffa-lora": {"training.send": ["unfrozen", "!*lora*_A"]},
+    "fedsa-lora": {"training.personal": "*lora*_B"},
+    "flexlora": {"training.learner": "low-rank"},
+    "flora": {"training.learner": "flora", "compression.send": "update", "compression.codec": "entropy"},
+}
+"""The same of rules for low-rank adapters."""
+
+PRESETS = ALGORITHMS | ADAPTERS
 
 ATTACKS = {
     "sign-flip": "fedlearn.attacks.sign_flip:SignFlip",
