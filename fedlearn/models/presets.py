@@ -1,6 +1,6 @@
 """Presets: settings that go with a model or an algorithm. They replace defaults; a setting that the user gives wins.
 
-Presets follow from the model's row (`ModelSpec`), and from the row of an algorithm in `plugins.tables.PRESETS`; a strategy
+Presets follow from the model's row (`ModelSpec`), and from the row of an algorithm in `PRESETS`; a strategy
 from outside brings its learner. Who asks what nodes have beside their models (`evaluation.beside`) gets nodes and test
 examples for it. The commands and the experiments fill them in where a user gives settings. Settings that are read back,
 from a run folder or from Flower, are complete already.

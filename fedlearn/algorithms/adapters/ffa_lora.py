@@ -1,7 +1,7 @@
 """FFA-LoRA: A stays as it was at first, the same on all nodes; B is trained and averaged.
 
-So the mean of the products is the product of the means: sum p_i B_i A = (sum p_i B_i) A. Half of the numbers travel, and
-noise and masks act on B only, in which the weights are linear.
+So the mean of the products is the product of the means: sum p_i B_i A = (sum p_i B_i) A. Half of the numbers travel.
+Noise and masks act on B only, in which the weights are linear.
 
 A is left out by ``training.send``; a module's own names are given there.
 

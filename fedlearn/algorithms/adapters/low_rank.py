@@ -26,9 +26,7 @@ class LowRankSGD(SGD):
         As in the strategy's options.
     """
 
-    def __init__(
-        self, model: TorchModel, config: RunConfig, *, down: str = DOWN, up: str = UP, **options: Any
-    ) -> None:
+    def __init__(self, model: TorchModel, config: RunConfig, *, down: str = DOWN, up: str = UP, **options: Any) -> None:
         super().__init__(model, config, **options)
         self.down, self.up = down, up
 
@@ -81,7 +79,8 @@ class FLoRASGD(LowRankSGD):
         found = []
         for pair in pairs_of(layout_of(arrays), self.down, self.up) if RANKS in task.parcels else ():
             held = slice(0, self.held(pair, task))
-            found += [(self.model.names.index(pair.down), (held,)), (self.model.names.index(pair.up), (slice(None), held))]
+            down, up = (self.model.names.index(name) for name in (pair.down, pair.up))
+            found += [(down, (held,)), (up, (slice(None), held))]
         return found
 
 

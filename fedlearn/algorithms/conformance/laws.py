@@ -14,9 +14,12 @@ TOLERANCE = 1e-5  # of a number, relative above 1: float32 holds a walk of some 
 ALIKE = 1e-3  # a failing walk that is so near one with a known mistake has it
 FAR = 1e3  # a number beyond is on its way to infinity; all targets are at most 10
 
-FACTORS = "alpha / r is taken by each client's own rank: the scale is the module's, the same on all clients"
-APART = "A and B are averaged apart: the product of the means is not the mean of the products"
-TRANSPOSED = "the singular vectors are those of the transposed product: A gets the left ones, B the right ones"
+OF_PRODUCTS = {
+    "mean of factors": "A and B are averaged apart: the product of the means is not the mean of the products",
+    "transposed": "the singular vectors are those of the transposed product: A gets the left ones, B the right ones",
+    "alpha / r": "alpha / r is taken by each client's own rank: the scale is the module's, the same on all clients",
+}
+"""Known mistakes of rules that average products of adapters."""
 
 BASES: dict[str, Problem | LowRank] = {
     "fedit": LowRank(), "ffa-lora": LowRank(), "fedsa-lora": LowRank(), "flexlora": LowRank(),
@@ -76,7 +79,7 @@ MISTAKES = {
         "no alpha y": "the pull lacks its half alpha y, and pulls by -alpha x alone",
     },
     "ditto": {"begins anew": "the client's own model begins each round at the common one, instead of where it was"},
-    **dict.fromkeys(("flexlora", "flora"), {"mean of factors": APART, "transposed": TRANSPOSED, "alpha / r": FACTORS}),
+    "flexlora": OF_PRODUCTS, "flora": OF_PRODUCTS,
 }  # fmt: skip
 """Algorithm -> known mistakes: the word of its walk, and what it means."""
 

@@ -43,7 +43,7 @@ class LowRank:
 
     rank: int = 3
     ranks: tuple[int, ...] = ()
-    lr: float = 0.2
+    lr: float = 0.05
     momentum: float = 0.0
     rounds: int = 4
     steps: tuple[int, ...] = (1, 2, 3, 4)
