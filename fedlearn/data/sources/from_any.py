@@ -268,7 +268,7 @@ def _of_two(data: Any, name: str) -> Brought:
     classes, codes = common_classes([ours.arrays["y"], theirs.arrays["y"]], named, (TRAIN, TESTS[0]), name)
     arrays = {**ours.arrays, "y": codes[0], "X_test": theirs.arrays["X"], "y_test": codes[1], "classes": classes}
     arrays["groups_test"] = theirs.arrays.get("groups")
-    return Brought(name, arrays, (*ours.said, *theirs.said, *loaders))
+    return Brought(name, arrays, tuple(dict.fromkeys((*ours.said, *theirs.said, *loaders))))
 
 
 def _of_tuple(data: Any, name: str) -> Brought:
