@@ -130,11 +130,13 @@ def by_hand(model, parts):
     return after.eval()
 
 
-def ran(model, task, **further):
+def ran(model, task, *, settings=None, **further):
     *parts, test = examples_of(task)
+    settings = {"training.momentum": 0.0, **(settings or {})}
     return fedlearn.run(
-        clients=CLIENTS, data=data_of(parts, test, task), model=model, rounds=1, cohort=0, batch_size=8, momentum=0.0,
-        seed=3, partition="natural", engine="inline", progress=False, **{"local_epochs": 1, "lr": LR, **further},
+        clients=CLIENTS, data=data_of(parts, test, task), model=model, rounds=1, cohort=0, batch_size=8, seed=3,
+        partition="natural", engine="inline", progress=False, settings=settings,
+        **{"local_epochs": 1, "lr": LR, **further},
     )  # fmt: skip
 
 

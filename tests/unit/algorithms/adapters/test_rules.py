@@ -22,7 +22,8 @@ from strategies.collected import Collected
 
 A, B = "layer.lora_A.default.weight", "layer.lora_B.default.weight"
 RNG = np.random.default_rng(0)
-FACTORS = [(RNG.normal(size=(2, 5)), RNG.normal(size=(6, 2))) for _ in range(4)]
+DOWNS, UPS = [RNG.normal(size=(2, 5)) for _ in range(4)], [RNG.normal(size=(6, 2)) for _ in range(4)]
+FACTORS = list(zip(DOWNS, UPS, strict=True))
 SHARES = np.array([0.1, 0.2, 0.3, 0.4])
 MEAN = sum(share * b @ a for share, (a, b) in zip(SHARES, FACTORS, strict=True))
 ZEROS = {A: np.zeros((2, 5)), B: np.zeros((6, 2))}
