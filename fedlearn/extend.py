@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from server.selectors.selector import LearningSelector, Participation, Selector
     from strategies import load_strategy
     from strategies.base import RoundStrategy, Step, Turn
+    from strategies.collected import Collected
     from strategies.fedavg import FedAdam, FedAvg, FedAvgM, ServerOptimizer, change_of
     from strategies.masked_mean import Float64, MaskedSum
     from strategies.robust.defence import Combination
@@ -101,6 +102,7 @@ _NAMES = {
     # strategies
     "strategies": "load_strategy",
     "strategies.base": "RoundStrategy Step Turn",
+    "strategies.collected": "Collected",
     "strategies.fedavg": "FedAdam FedAvg FedAvgM ServerOptimizer change_of",
     "strategies.masked_mean": "Float64 MaskedSum",
     "strategies.robust.defence": "Combination",

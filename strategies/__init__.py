@@ -38,7 +38,7 @@ def load_strategy(settings: StrategySettings) -> RoundStrategy[Any]:
 
 def named(fits: Callable[[type[RoundStrategy[Any]]], object]) -> str:
     """Return the strategies of the table that fit, as an error advises them; algorithms, which need more, left out."""
-    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES if name not in tables.ALGORITHMS}
+    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES if name not in tables.PRESETS}
     return " or ".join(repr(name) for name, kind in kinds.items() if fits(kind))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,10 +65,10 @@ def walked(settings: Mapping[str, object]) -> Walk:
     with TemporaryDirectory() as folder:
         config = run_settings({**settings, "out": folder}, [], None, environment={})
         run_once(config, is_new=True)
-        shared = "head.value" if "!" in config.training.personal else "body.value"
+        problem = import_module(config.model.name.partition(":")[0])
         rounds = range(1, config.rounds.total + 1)
         kept = [unpack_state((Path(folder) / kept_name(number)).read_bytes()) for number in rounds]
         last: list[Mapping[str, Any]] = [row for row in read_nodes(Path(folder)) if row["round"] == config.rounds.total]
         last = [row for row in last if row.get(LOSS.name) is not None]  # of nodes that measure
         losses = [float(row[LOSS.name]) for row in sorted(last, key=lambda row: int(row["partition"]))]
-    return Walk([float(state[shared][0]) for state in kept], losses)
+    return Walk([problem.number_in(state, config.training.personal) for state in kept], losses)

@@ -14,6 +14,7 @@ Rows = NDArray[np.integer[Any]] | slice
 QUANTILES = 10  # classes into which the targets of a regression are sorted, for partitioners that skew labels
 INPUTS = ("uint8", "int32", "float32", "float64")
 TARGETS = ("int64", "float32", "float64")
+IGNORED = -100  # the class of a place that no loss counts, as torch and `transformers` have it
 
 Facts = Mapping[str, Any]
 """Fields of `Dataset` that JSON can hold: num_classes, mean, std, vocabulary, class_names, group_names."""
@@ -31,9 +32,9 @@ class Examples:
         texts (n, length), or -1 - t for a token t that the data's own mask hides; float64 are the raw rows of a
         declared table, with NaN for a missing value.
     targets : array
-        int64 are classes from 0, shape (n,), or several of each example, (n, length) or (n, height, width). float32 or
-        float64 are numbers of a regression, shape (n,) or (n, numbers), or images (n, height, width, channels). A
-        column (n, 1) is taken for (n,).
+        int64 are classes from 0, shape (n,), or several of each example, (n, length) or (n, height, width), where -100
+        is the class of a place that no loss and no metric counts. float32 or float64 are numbers of a regression, shape
+        (n,) or (n, numbers), or images (n, height, width, channels). A column (n, 1) is taken for (n,).
     groups : array of int64, optional
         Shape (n,), from 0: the group of each example, as the writer of a digit; None if the data have no groups.
 

@@ -343,6 +343,7 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
         LOOKED_AT,
         clipped_statistics,
         notes_on,
+        notes_on_adapters,
         notes_on_buffers,
         notes_on_parts,
         unlike_columns,
@@ -356,6 +357,7 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
         is_ours = not config.training.learner
         yield from notes_on_buffers(model)
         yield from notes_on_parts(model, is_measured_on_server=config.evaluation.where == "server")
+        yield from notes_on_adapters(model, strategy=config.strategy.name)
         if config.secure.sums != "off":
             yield from clipped_statistics(model, clip=config.secure.clip)
         if config.model.name in TAKE_ROWS_AS_THEY_ARE and is_ours:

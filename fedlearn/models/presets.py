@@ -1,6 +1,6 @@
 """Presets: settings that go with a model or an algorithm. They replace defaults; a setting that the user gives wins.
 
-Presets follow from the model's row (`ModelSpec`), and from the row of an algorithm in `plugins.ALGORITHMS`; a strategy
+Presets follow from the model's row (`ModelSpec`), and from the row of an algorithm in `PRESETS`; a strategy
 from outside brings its learner. Who asks what nodes have beside their models (`evaluation.beside`) gets nodes and test
 examples for it. The commands and the experiments fill them in where a user gives settings. Settings that are read back,
 from a run folder or from Flower, are complete already.
@@ -16,7 +16,7 @@ from fedlearn.config.load import Source
 from fedlearn.config.schema import DP_SGD
 from fedlearn.models import model_spec
 from fedlearn.plugins.registry import call_plugin, load_plugin
-from fedlearn.plugins.tables import ALGORITHMS
+from fedlearn.plugins.tables import PRESETS
 
 DEFAULTS = RunConfig()
 TEST_SHARE = 0.2  # of a node's examples, where nodes are compared with themselves alone
@@ -85,7 +85,7 @@ def _of_algorithm(name: object) -> dict[str, Any]:
     ({'training.learner': 'feddyn', 'training.proximal_mu': 0.1}, {})
     """
     if not isinstance(name, str) or ":" not in name:
-        return dict(ALGORITHMS.get(str(name), {}))
+        return dict(PRESETS.get(str(name), {}))
     learner = getattr(load_plugin("strategy.name", name), "learner", "")
     return {"training.learner": learner} if isinstance(learner, str) and learner else {}
 

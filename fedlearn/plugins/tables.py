@@ -128,6 +128,8 @@ LEARNERS = {
     "heterofl": "fedlearn.algorithms.heterofl:HeteroFLSGD",
     "fedrolex": "fedlearn.algorithms.fedrolex:FedRolexSGD",
     "fjord": "fedlearn.algorithms.fjord:FjordSGD",
+    "low-rank": "fedlearn.algorithms.adapters.low_rank:LowRankSGD",
+    "flora": "fedlearn.algorithms.adapters.low_rank:FLoRASGD",
     "tree": "fedlearn.private_trees.federated.learners.tree_learner:TreeLearner",
     "sums": "client.learners.sums:SumsLearner",
     "exact-sums": "client.learners.sums:ExactSumsLearner",
@@ -194,6 +196,11 @@ STRATEGIES = {
     "fjord": "fedlearn.algorithms.fjord:Fjord",
     "local": "fedlearn.algorithms.local:Local",
     "central": "fedlearn.algorithms.central:Central",
+    "fedit": "fedlearn.algorithms.adapters.fedit:FedIT",
+    "ffa-lora": "fedlearn.algorithms.adapters.ffa_lora:FFALoRA",
+    "fedsa-lora": "fedlearn.algorithms.adapters.fedsa_lora:FedSALoRA",
+    "flexlora": "fedlearn.algorithms.adapters.flexlora:FlexLoRA",
+    "flora": "fedlearn.algorithms.adapters.flora:FLoRA",
     "median": "strategies.median:Median",
     "trimmed-mean": "strategies.median:TrimmedMean",
     "krum": "strategies.robust.krum:Krum",
@@ -233,6 +240,17 @@ ALGORITHMS: dict[str, dict[str, object]] = {
     "central": {"training.baseline": "central"},
 }
 """Strategy -> settings of nodes that go with it: filled in where they are not given, and never empty."""
+
+ADAPTERS: dict[str, dict[str, object]] = {
+    "fedit": {},
+    "ffa-lora": {"training.send": ["unfrozen", "!*lora*_A"]},
+    "fedsa-lora": {"training.personal": "*lora*_B"},
+    "flexlora": {"training.learner": "low-rank"},
+    "flora": {"training.learner": "flora", "compression.send": "update", "compression.codec": "entropy"},
+}
+"""The same of rules for low-rank adapters."""
+
+PRESETS = ALGORITHMS | ADAPTERS
 
 ATTACKS = {
     "sign-flip": "fedlearn.attacks.sign_flip:SignFlip",

@@ -15,7 +15,7 @@ from fedlearn.core.state import State, UpdateKind
 from fedlearn.flower.named_mods import load_mods
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
-from fedlearn.plugins.tables import ALGORITHMS
+from fedlearn.plugins.tables import PRESETS
 from server.exchange.exchange import Exchange
 from server.selectors import Selector
 from strategies import RoundStrategy, named
@@ -162,7 +162,7 @@ def _check_learner(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
 
 def _check_algorithm(config: RunConfig) -> None:
     """Refuse an algorithm without what goes with it, as where all settings are given but its own."""
-    for setting, value in ALGORITHMS.get(config.strategy.name, {}).items():
+    for setting, value in PRESETS.get(config.strategy.name, {}).items():
         table, _, name = setting.partition(".")
         if (given := getattr(getattr(config, table), name)) in ("", "none"):
             raise SettingError(

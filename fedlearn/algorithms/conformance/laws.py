@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fedlearn.algorithms.conformance.low_rank import LowRank
 from fedlearn.algorithms.conformance.quadratics import Problem
 from fedlearn.algorithms.conformance.walks import WALKS, Walk
 
@@ -13,7 +14,16 @@ TOLERANCE = 1e-5  # of a number, relative above 1: float32 holds a walk of some 
 ALIKE = 1e-3  # a failing walk that is so near one with a known mistake has it
 FAR = 1e3  # a number beyond is on its way to infinity; all targets are at most 10
 
-BASES = {
+OF_PRODUCTS = {
+    "mean of factors": "A and B are averaged apart: the product of the means is not the mean of the products",
+    "transposed": "the singular vectors are those of the transposed product: A gets the left ones, B the right ones",
+    "alpha / r": "alpha / r is taken by each client's own rank: the scale is the module's, the same on all clients",
+}
+"""Known mistakes of rules that average products of adapters."""
+
+BASES: dict[str, Problem | LowRank] = {
+    "fedit": LowRank(), "ffa-lora": LowRank(), "fedsa-lora": LowRank(), "flexlora": LowRank(),
+    "flora": LowRank(rank=9, ranks=(4,)),
     "fedprox": Problem(pull=1.0), "feddyn": Problem(pull=1.0), "qfedavg": Problem(steps=(1, 1)),
     **dict.fromkeys(("fedper", "lgfedavg", "fedrep", "fedbabu", "fedala"), Problem(is_layered=True)),
 }  # fmt: skip
@@ -29,6 +39,7 @@ LAWS: dict[str, dict[str, object]] = {
     "optimum, unequal sizes": {"rounds": 60, "steps": (2, 10), "by_examples": True},
     "one node": {"a": (3.0,), "t": (10.0,), "steps": (5,)},
     "nodes alike": {"a": (3.0, 3.0), "t": (10.0, 10.0)},
+    "ranks": {"ranks": (1, 2, 3, 2)},
 }
 """Law -> what differs in its problem from that of the algorithm."""
 
@@ -42,6 +53,7 @@ SAYS = {
     "optimum, unequal sizes": "the same where one has five times the examples, and weighs as many: 9.375",
     "one node": "with one client it is plain SGD",
     "nodes alike": "with clients that are alike it is plain SGD",
+    "ranks": "the same where clients have adapters of ranks 1, 2, 3 and 2",
     "off": "without its own term it is FedAvg",
 }
 """Law -> what it says, in one line."""
@@ -67,6 +79,7 @@ MISTAKES = {
         "no alpha y": "the pull lacks its half alpha y, and pulls by -alpha x alone",
     },
     "ditto": {"begins anew": "the client's own model begins each round at the common one, instead of where it was"},
+    "flexlora": OF_PRODUCTS, "flora": OF_PRODUCTS,
 }  # fmt: skip
 """Algorithm -> known mistakes: the word of its walk, and what it means."""
 
@@ -90,13 +103,13 @@ class Verdict:
     why: str = ""
 
 
-def problem_of(algorithm: str, law: str) -> Problem:
+def problem_of(algorithm: str, law: str) -> Problem | LowRank:
     """Return the problem of a law for an algorithm."""
     base = BASES.get(algorithm, Problem())
     if law == "off":
         return replace(base, options=OFF[algorithm])
     changes = LAWS[law]
-    if law == "one node" and base.steps == (1, 1):
+    if law == "one node" and isinstance(base, Problem) and base.steps == (1, 1):
         changes = {**changes, "steps": (1,)}
     return replace(base, **changes)  # type: ignore[arg-type]
 
@@ -111,8 +124,8 @@ def expected(algorithm: str, law: str) -> Walk:
 def judged(algorithm: str, law: str, found: Walk) -> Verdict:
     """Return the verdict on a walk that a class has made."""
     wanted, problem = expected(algorithm, law), problem_of(algorithm, law)
-    losses = [a / 2 * (own - t) ** 2 for a, t, own in zip(problem.a, problem.t, wanted.own, strict=False)]
-    if law.startswith("optimum"):
+    losses = problem.losses(wanted.own)
+    if law.startswith("optimum") and isinstance(problem, Problem):
         end, optimum = found.states[-1], problem.optimum
         if math.isfinite(end) and abs(end - optimum) < ALIKE:
             return Verdict(law, True)
@@ -145,13 +158,13 @@ def _cause(algorithm: str, law: str, found: Walk) -> str:
     grows = f"; it goes to {end:.3g}" if not abs(end) < FAR else ""
     for word, means in MISTAKES.get(algorithm, {}).items():
         other = WALKS[algorithm](problem, word)
-        losses = [a / 2 * (own - t) ** 2 for a, t, own in zip(problem.a, problem.t, other.own, strict=False)]
+        losses = problem.losses(other.own)
         is_it = _first_apart(found.states, other.states, ALIKE) is None
         if is_it and other != expected(algorithm, law) and _first_apart(found.own, losses, ALIKE) is None:
             return means + grows
     if grows:
         return f"it diverges, to {end:.3g}: a sign is reversed, or weights do not sum to 1"
-    plain = WALKS["fedavg"](problem, "")
+    plain = WALKS["fedavg" if isinstance(problem, Problem) else "fedit"](problem, "")
     if _first_apart(found.states, plain.states, ALIKE) is None:
         return "it is FedAvg: the algorithm's own term has no effect"
     if abs(end - plain.states[-1]) < ALIKE * max(1.0, abs(end)):

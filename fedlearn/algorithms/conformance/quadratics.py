@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from fedlearn.data import Dataset, from_arrays
 from fedlearn.data.data_spec import DataSpec
+from fedlearn.extend import State
 
 HERE = __name__
 
@@ -64,6 +65,10 @@ class Problem:
         curvatures = [weight * a for weight, a in zip(self.weights, self.a, strict=True)]
         return sum(each * t for each, t in zip(curvatures, self.t, strict=True)) / sum(curvatures)
 
+    def losses(self, own: Sequence[float]) -> list[float]:
+        """Return the losses of the nodes' own numbers."""
+        return [a / 2 * (each - t) ** 2 for a, t, each in zip(self.a, self.t, own, strict=False)]
+
     @property
     def settings(self) -> dict[str, object]:
         """The settings of a run on this problem, without those of the algorithm: full batches, or one a step."""
@@ -95,6 +100,11 @@ class Problem:
             **({"training.proximal_mu": self.pull} if self.pull else {}),
             **self.options,
         }
+
+
+def number_in(state: State, personal: str) -> float:
+    """Return x of a run's state, of the layer that is shared; `personal` is ``training.personal``."""
+    return float(state["head.value" if "!" in personal else "body.value"][0])
 
 
 def load(data_dir: str, *, a: Sequence[float], t: Sequence[float], sizes: Sequence[int]) -> Dataset:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedlearn.algorithms.conformance.laws import LAWS, OFF, Verdict, judged, problem_of
+from fedlearn.algorithms.conformance.low_rank import LowRank
 from fedlearn.algorithms.conformance.quadratics import Problem
 from fedlearn.algorithms.conformance.slice_laws import SLICE_LAWS
 from fedlearn.algorithms.conformance.walks import WALKS, Walk
 from fedlearn.core.errors import SettingError
 from fedlearn.plugins.registry import load_plugin
-from fedlearn.plugins.tables import ALGORITHMS
+from fedlearn.plugins.tables import PRESETS
 from strategies import STRATEGIES
 
 Run = Callable[[Mapping[str, object]], Walk]
@@ -37,7 +38,7 @@ class Subject:
 
     algorithm: str
     laws: tuple[str, ...]
-    walk: Callable[[Problem], Walk]
+    walk: Callable[[Problem | LowRank], Walk]
     of_slices: Callable[[str], str] = str
 
     def verdicts(self) -> list[Verdict]:
@@ -79,7 +80,7 @@ def subject_of(name: str, run: Run, claimed: str = "") -> Subject:
         return Subject(algorithm, laws, lambda problem: Walk(list(kind().walk(problem))))
     if hasattr(kind, "fit"):  # a learner alone: its reports are averaged
         chosen: dict[str, object] = {
-            **ALGORITHMS.get(algorithm, {}),
+            **PRESETS.get(algorithm, {}),
             "strategy.name": "fedavg",
             "training.learner": name,
         }

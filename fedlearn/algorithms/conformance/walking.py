@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedlearn.algorithms.conformance.quadratics import Problem
 
@@ -18,7 +18,7 @@ class Walk(NamedTuple):
     own: list[float] = []  # noqa: RUF012 - never changed
 
 
-Reference = Callable[[Problem, str], Walk]
+Reference = Callable[[Any, str], Walk]
 Nudge = Callable[[float], float]
 
 

@@ -134,7 +134,8 @@ class TrainingSettings(Settings):
         default="",
         description=(
             "Parameters and buffers of a torch module that clients send: patterns of names, such as head.*, or a "
-            "list of them; !NAME excludes, norm names the layers of normalization, last the last layer, * all. "
+            "list of them; !NAME excludes, norm names the layers of normalization, last the last layer, unfrozen what "
+            "an empty value sends, * all. "
             "The others are frozen, the same on all clients, unless they are personal. Empty: all except frozen "
             "parameters (requires_grad=False) and constants, which are buffers that no forward pass changes; "
             "constants are sent only by their full names, or by *."

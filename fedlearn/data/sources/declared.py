@@ -24,7 +24,7 @@ from fedlearn.data.sources.as_arrays import (
     numbers_of,
 )
 from fedlearn.data.sources.channels import Channels, channels_of, said_to_stay
-from fedlearn.data.sources.fitting import fitting_inputs, fitting_targets
+from fedlearn.data.sources.fitting import are_ignored, fitting_inputs, fitting_targets
 from fedlearn.data.sources.hidden import all_shown
 
 TEST_SHARE = 0.2
@@ -202,9 +202,8 @@ class Declared:
                 raise self.wrong(f"y holds numbers ({targets[0].dtype}) and classes are given: give y as integers")
             return targets, ()
         for part, target in zip(("y", "y_test"), targets, strict=False):
-            self._check_range(
-                target, part, "class", len(names) or (self.classes if isinstance(self.classes, int) else 2**31)
-            )
+            stop = len(names) or (self.classes if isinstance(self.classes, int) else 2**31)
+            self._check_range(np.where(are_ignored(target), 0, target), part, "class", stop)
         return [target.astype(np.int64) for target in targets], names
 
     def _coded(self, target: NDArray[Any], names: tuple[str, ...], part: str) -> NDArray[np.int64]:

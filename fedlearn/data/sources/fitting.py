@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.data.data_spec import IGNORED
 from fedlearn.data.dataset import TEST_ROWS, Dataset
 from fedlearn.data.drawing import draws_by_itself
 
@@ -42,7 +43,16 @@ def fitting_targets(targets: NDArray[Any], classes: Classes) -> NDArray[np.bool_
         names = targets if classes is None or isinstance(classes, int) else list(classes)
         return _in_whole_rows(np.isin(targets, names))
     stop = 2**31 if classes is None else classes if isinstance(classes, int) else len(classes)
-    return _in_whole_rows((targets >= 0) & (targets < stop))
+    return _in_whole_rows(((targets >= 0) & (targets < stop)) | are_ignored(targets))
+
+
+def are_ignored(targets: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which of several classes of an example no loss counts.
+
+    >>> are_ignored(np.array([[-100, 2]])), are_ignored(np.array([-100, 2]))
+    (array([[ True, False]]), array([False, False]))
+    """
+    return (targets == IGNORED) & (targets.ndim > 1)
 
 
 def _are_counted(classes: Classes, found: Dataset) -> bool:

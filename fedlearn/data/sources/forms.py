@@ -10,6 +10,7 @@ import numpy as np
 from fedlearn.core.errors import quoted
 from fedlearn.data.data_spec import Examples
 from fedlearn.data.sources.as_arrays import columns_of
+from fedlearn.data.sources.hidden import TOKENS
 
 
 def is_hf(data: Any) -> bool:
@@ -36,11 +37,18 @@ def is_pairs(data: Any) -> bool:
     return not isinstance(data, type) and (hasattr(data, "__getitem__") or hasattr(data, "__iter__"))
 
 
+def is_tokenized(data: Any) -> bool:
+    """Return whether data are what a tokenizer returns, tokens by name."""
+    return isinstance(data, Mapping) and TOKENS in data
+
+
 def is_part(data: Any) -> bool:
     """Return whether data have both inputs and targets, so that they may be one of (train, test)."""
     if isinstance(data, tuple):
         return len(data) == 2 and all(map(is_array, data))
-    return isinstance(data, Examples) or is_hf(data) or is_loader(data) or (is_pairs(data) and type(data) is not list)
+    if isinstance(data, Examples) or is_hf(data) or is_loader(data) or is_tokenized(data):
+        return True
+    return is_pairs(data) and type(data) is not list
 
 
 def names_a_column(data: Any) -> bool:

@@ -39,8 +39,10 @@ from fedlearn.data.sources.forms import (
     is_pairs,
     is_part,
     is_split,
+    is_tokenized,
     names_a_column,
 )
+from fedlearn.data.sources.hidden import LABELS, MASK, TOKENS, with_hidden, with_next
 from fedlearn.data.sources.libraries import check_lengths, hf_arrays, input_column, is_stream, torch_arrays
 from fedlearn.data.validation import OWN_ROWS
 
@@ -180,12 +182,27 @@ def _of_hf(data: Any, name: str, target: str = "") -> Brought:
     train, test, said = chosen_parts(parts, name)
     inputs, learned, guessed = chosen_columns(train, name, target)
     said = (*unlabeled, *said)
-    found = hf_arrays(train, test, name=name, inputs=inputs, target=learned)
-    made = Brought(name, found, (*said, *guessed, *_of_transform(train, inputs, found["X"], name)))
+    found, shifted = _shifted(hf_arrays(train, test, name=name, inputs=inputs, target=learned), inputs)
+    made = Brought(name, found, (*said, *guessed, *shifted, *_of_transform(train, inputs, found["X"], name)))
     if (part := own_validation(parts)) is None:
         return made
-    own = hf_arrays(train, parts[part], name=name, inputs=inputs, target=learned)
+    own, _ = _shifted(hf_arrays(train, parts[part], name=name, inputs=inputs, target=learned), inputs)
     return _with_own(made, Brought(name, own), part)
+
+
+def _shifted(arrays: Mapping[str, Any], inputs: list[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    return with_next(arrays) if inputs == [TOKENS] else (dict(arrays), ())
+
+
+def _of_encoding(data: Any, name: str) -> Brought:
+    """Return what a tokenizer returns, with its mask and labels."""
+    wrong = _wrong_of(name)
+    if LABELS not in data:
+        raise wrong("a tokenizer's output has no labels: give (X, y), or set its labels, with -100 where none counts")
+    tokens, hides = array_of(data[TOKENS], TOKENS, wrong), MASK in data
+    X = with_hidden(tokens, data[MASK], TOKENS, wrong) if hides else tokens
+    arrays, said = with_next({"X": X, "y": array_of(data[LABELS], LABELS, wrong)})
+    return Brought(name, {**arrays, "hides": hides}, said)
 
 
 def _with_own(found: Brought, own: Brought, part: str) -> Brought:
@@ -251,7 +268,7 @@ def _of_two(data: Any, name: str) -> Brought:
     classes, codes = common_classes([ours.arrays["y"], theirs.arrays["y"]], named, (TRAIN, TESTS[0]), name)
     arrays = {**ours.arrays, "y": codes[0], "X_test": theirs.arrays["X"], "y_test": codes[1], "classes": classes}
     arrays["groups_test"] = theirs.arrays.get("groups")
-    return Brought(name, arrays, (*ours.said, *theirs.said, *loaders))
+    return Brought(name, arrays, tuple(dict.fromkeys((*ours.said, *theirs.said, *loaders))))
 
 
 def _of_tuple(data: Any, name: str) -> Brought:
@@ -370,6 +387,7 @@ _FORMS: tuple[tuple[Callable[[Any], bool], Callable[[Any, str], Brought]], ...] 
     (names_a_column, _of_named),
     (is_hf, _of_hf),
     (lambda data: isinstance(data, Mapping) and {"data", "target"} <= set(data), _of_bunch),
+    (is_tokenized, _of_encoding),
     (lambda data: isinstance(data, Mapping), _of_mapping),
     (is_loader, _of_loader),
     (lambda data: isinstance(data, tuple) and len(data) in (2, 3) and all(map(is_part, data)), _of_two),

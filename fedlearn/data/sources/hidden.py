@@ -6,14 +6,20 @@ compared with both. A module that takes an ``attention_mask`` gets the mask (`fe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.data.data_spec import IGNORED
 from fedlearn.data.sources.as_arrays import Wrong, array_of
 
-TOKENS, MASK = "input_ids", "attention_mask"  # as tokenizers call them
+TOKENS, MASK, LABELS = "input_ids", "attention_mask", "labels"  # as tokenizers and `transformers` call them
+SHIFTED = (
+    "labels repeat input_ids, as language models of transformers take them, which shift them: here the target of a "
+    "place is the next token, and the data are shifted"
+)
 
 
 def with_hidden(tokens: Any, mask: Any, name: str, wrong: Wrong) -> NDArray[np.int64]:
@@ -41,6 +47,21 @@ def with_hidden(tokens: Any, mask: Any, name: str, wrong: Wrong) -> NDArray[np.i
 def all_shown(tokens: NDArray[Any]) -> NDArray[Any]:
     """Return the tokens themselves, hidden ones too."""
     return np.where(tokens < 0, -1 - tokens, tokens)
+
+
+def with_next(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return keywords of `from_arrays` in which labels that repeat the tokens are the next tokens; and what is said.
+
+    >>> with_next({"X": [[5, 7, 8]], "y": [[-100, 7, 8]]})[0]["y"].tolist()
+    [[7, 8, -100]]
+    """
+    tokens, labels = all_shown(np.asarray(arrays["X"])), np.asarray(arrays["y"])
+    are_alike = labels.shape == tokens.shape and tokens.ndim == 2 and labels.dtype.kind in "iu"
+    if not are_alike or not ((labels == tokens) | (labels == IGNORED)).all():
+        return dict(arrays), ()
+    given = {name: np.asarray(arrays[name]) for name in ("y", "y_test") if arrays.get(name) is not None}
+    next_tokens = {y: np.pad(each[:, 1:], ((0, 0), (0, 1)), constant_values=IGNORED) for y, each in given.items()}
+    return {**arrays, **next_tokens}, (SHIFTED,)
 
 
 def has_mask(given: Any) -> bool:

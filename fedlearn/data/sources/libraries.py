@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,7 @@ from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.as_arrays import by_text, first_masked
 from fedlearn.data.sources.channels import Channels, channels_of
 from fedlearn.data.sources.declared import TEST_SHARE
-from fedlearn.data.sources.hidden import MASK, TOKENS, with_hidden
+from fedlearn.data.sources.hidden import MASK, TOKENS, with_hidden, with_next
 from fedlearn.data.sources.images import Size, decoded
 
 TENSORS = ("torch", "numpy", "jax", "tensorflow")  # formats of the library `datasets`
@@ -140,7 +141,9 @@ def from_hf(
     )  # fmt: skip
     if found["classes"] is None:  # a plain column, not numbered by a ClassLabel
         found |= {y: by_text(found[y], classes) for y in ("y", "y_test") if found[y] is not None}
-    return from_arrays(**{**found, "classes": classes or found["classes"]}, name=called, test_share=test_share)
+    found, said = with_next(found) if columns == [TOKENS] else (found, ())
+    made = from_arrays(**{**found, "classes": classes or found["classes"]}, name=called, test_share=test_share)
+    return replace(made, notice="; ".join(filter(None, (made.notice, *said))))
 
 
 def hf_arrays(

@@ -12,10 +12,9 @@ from torch.nn import functional
 
 from fedlearn.core.metric import ACCURACY, LOSS
 from fedlearn.core.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
-from fedlearn.data.data_spec import DataSpec
+from fedlearn.data.data_spec import IGNORED, DataSpec
 from fedlearn.models.model import confusion_of
 from fedlearn.models.objectives.counted import (
-    IGNORED,
     counts,
     cross_entropy_sum,
     divides_by_all,
@@ -81,7 +80,11 @@ class Classification(Objective):
     def loss(self, outputs: Any, targets: Tensor) -> Tensor:
         """Return the mean cross-entropy; 0, without a gradient, of a batch in which no target counts."""
         if self.own_loss is None:
-            return functional.cross_entropy(*self.flat(named_logits(outputs), targets))
+            logits, labels = self.flat(named_logits(outputs), targets)
+            if targets.ndim == 1:
+                return functional.cross_entropy(logits, labels)
+            has_any = (labels != IGNORED).any()
+            return functional.cross_entropy(logits, labels.where(has_any, 0)) * has_any
         if not is_one_of(CROSS_ENTROPIES, self.own_loss):
             return self.own_loss(outputs, targets)
         logits = named_logits(outputs)

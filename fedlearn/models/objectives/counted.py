@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from fedlearn.core.errors import SettingError
+from fedlearn.data.data_spec import IGNORED
 from fedlearn.models.objectives.objective import Loss, Objective
 from fedlearn.models.scores.gathered import joined
 
-IGNORED = -100  # the label that torch's losses ignore by default
 OPTIONS = ("weight", "ignore_index", "label_smoothing", "reduction")
 TORCH = "torch.nn."
 SAME = 1e-4  # relative difference of two sums in another order

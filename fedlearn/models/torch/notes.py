@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedlearn.core.adapters import pairs_of
 from fedlearn.core.metric import ACCURACY
-from fedlearn.core.state import is_running
+from fedlearn.core.state import is_running, layout_of
 from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.kernels import PooledConv2d
 from fedlearn.models.model import Evaluation
@@ -26,6 +27,7 @@ from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, STEP, hook_of, not_
 from fedlearn.models.torch.parts import listed
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.extras import MissingExtra
+from fedlearn.plugins.tables import ADAPTERS
 
 LOOKED_AT = 32  # examples on which metrics are compared
 UNLIKE = 100  # ratio of the largest to the smallest column from which one step size does not suit both
@@ -87,6 +89,16 @@ def notes_on_parts(model: TorchModel, *, is_measured_on_server: bool) -> Iterato
         yield (
             "the server measures the model with personal layers as they were at first: evaluation.nodes measures "
             "clients with their own"
+        )
+
+
+def notes_on_adapters(model: TorchModel, *, strategy: str) -> Iterator[str]:
+    """Yield a line where a strategy averages the factors of adapters apart."""
+    sent = {name: array for name, array in model.arrays().items() if name in model.parts.shared}
+    if strategy not in ADAPTERS and ":" not in strategy and (pairs := pairs_of(layout_of(sent))):
+        yield (
+            f"strategy {strategy!r} averages the factors A and B of {len(pairs)} adapters apart, which is not the mean "
+            "of their products: 'flexlora', 'flora' and 'ffa-lora' average products, and 'fedit' measures the error"
         )
 
 

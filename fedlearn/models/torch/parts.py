@@ -22,6 +22,7 @@ from fedlearn.core.errors import SettingError
 
 NORM = "norm"  # the pattern that names the layers of normalization
 LAST = "last"  # the pattern that names the last layer
+UNFROZEN = "unfrozen"  # the pattern that names what is neither frozen nor constant
 NORMS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 NAME_OF_A_NORM = re.compile(r"Norm(\dd)?$")  # of classes from elsewhere, as LlamaRMSNorm
 NAMED = 6  # names in one line
@@ -117,6 +118,7 @@ def parts_of(
     is_frozen = {name: id(stored[name]) in at_rest for name in names}
     kinds = {NORM: _of_norms(module), LAST: _of_last(module)}
     words = {word: {name for name in names if id(stored[name]) in ids} for word, ids in kinds.items()}
+    words[UNFROZEN] = {name for name in names if not is_frozen[name]}
     own = _matched("training.personal", personal, names, words)
     kept = tuple(name for name in names if name in own and not is_frozen[name])
     if own and not kept:
@@ -169,7 +171,7 @@ def _matched(setting: str, given: str, names: Mapping[str, Sequence[str]], words
     """Return the names that a list of patterns leaves: each adds names, or with a leading ! takes them away.
 
     A pattern matches a name, or the name of the layer that holds it; ``norm`` matches the layers of normalization,
-    ``last`` the last layer.
+    ``last`` the last layer, ``unfrozen`` what is neither frozen nor constant.
     """
     patterns: list[object] = json.loads(given or "[]")
     found: set[str] = set(names) if patterns and str(patterns[0]).startswith("!") else set()

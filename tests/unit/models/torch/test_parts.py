@@ -85,10 +85,16 @@ def test_of_an_adapted_layer_the_adapter_alone_is_sent():
         ("!norm", BODY + HEAD),
         (["head.weight", "norm.running_mean"], ["norm.running_mean", "head.weight"]),
         ("*", BODY + NORM + HEAD),
+        ("unfrozen, !*.bias", ["body.weight", "norm.weight", *NORM[2:], "head.weight"]),
     ],
 )
 def test_patterns_name_what_is_sent(patterns, sent):
     assert list(parts(Net, send=patterns).shared) == sent
+
+
+def test_unfrozen_names_what_is_sent_without_the_setting():
+    assert parts(Frozen, send="unfrozen").shared == parts(Frozen).shared == tuple(HEAD)
+    assert parts(Adapted, send="unfrozen, !*_a").shared == ("lora_b",)
 
 
 def test_star_sends_frozen_parameters_too():
