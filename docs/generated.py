@@ -128,7 +128,7 @@ def commands_page() -> Iterator[str]:
     commands = [(info.name or info.callback.__name__, info.cls) for info in app.registered_commands if info.callback]
     for name, kind in commands:
         shown = subprocess.run(
-            [sys.executable, "-m", "fedlearn", name, "--help-all" if kind is Brief else "--help"],
+            [sys.executable, "-c", "from fedlearn.__main__ import main; main()", name, "--help-all" if kind is Brief else "--help"],
             env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
