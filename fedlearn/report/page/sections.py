@@ -17,7 +17,7 @@ from fedlearn.report.chosen import ONCE, best_in_words
 from fedlearn.report.numbers import bits_both_ways, ratio, seconds, size, text_of
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
-from fedlearn.report.page.account import HIDDEN, account, few
+from fedlearn.report.page.account import HIDDEN, account, few, repeated
 from fedlearn.report.page.analysis import analysis
 from fedlearn.report.page.classes import classes
 from fedlearn.report.page.details import Link
@@ -76,7 +76,7 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
         "results": _results(runs, points),
         "statistics": statistics(runs),
         "analysis": analysis(runs),
-        "learning": learning.heading(runs),
+        "learning": learning.heading(runs) if by_round or live else "",
         "curves": learning.curves(points, by_round),
         "pareto": _pareto(points),
         "devices": learning.devices(points),
@@ -173,6 +173,8 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
             note = best_in_words(metric, top, run.summary, round_number)
         elif metric in metrics.tested:
             note = ONCE
+        elif metric is metrics.privacy_loss:
+            note = note.partition(";")[0]  # the account has all of it
         tiles.append((metric.title, text_of(metric, run.latest(metric.name)), note))
     tiles += [] if run.log.hides else _sent(run)
     each = seconds(seconds_of(run) / len(run.rounds))
@@ -237,9 +239,8 @@ def _by_round(run: StoredRun) -> str:
 def _all_well(run: StoredRun) -> str:
     sizes = sorted({int(size or 0) for size in run.column("cohort")})
     clients = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    attempts = run.total("attempts") - len(run.rounds)
-    again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
-    return f"All client updates arrived in time: {clients} in each of {len(run.rounds)} rounds.{again}"
+    where = "1 round" if len(run.rounds) == 1 else f"each of {len(run.rounds)} rounds"
+    return f"All client updates arrived in time: {clients} in {where}.{repeated([run])}"
 
 
 def _skew(runs: Sequence[StoredRun]) -> str:
