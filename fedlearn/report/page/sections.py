@@ -150,7 +150,8 @@ def _bar(run: StoredRun, name: str) -> str:
 
 def _results(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
     if not any(run.rounds for run in runs):
-        return '<p class="empty">No round has completed yet.</p>' if runs else ""
+        yet = " yet" if any(run.status == "unfinished" for run in runs) else ""
+        return f'<p class="empty">No round has completed{yet}.</p>' if runs else ""
     if len(runs) == 1:
         return f'<div class="tiles">{"".join(_tile(*tile) for tile in _tiles(runs[0]))}</div>'
     return run_list.results(runs, points)

@@ -332,6 +332,7 @@ def test_a_broken_run_does_not_hide_the_others(page_for, make_run):
 def test_a_run_that_has_only_begun_is_a_page(page_for, make_run):
     folder = make_run(rows=[], status="")
     assert "No round has completed yet." in page_for(folder).said
+    assert "No round has completed." in page_for(make_run("failed", rows=[], status="failed")).said
 
 
 def test_a_large_sweep_stays_a_small_page(make_run, tmp_path):
