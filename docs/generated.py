@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "reference" / "generated"
 HOWTO = Path(__file__).parent / "howto" / "index.md"
+COMMAND = "from fedlearn.__main__ import main; main()"  # `python -m fedlearn` would show itself as the program's name
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -128,7 +129,7 @@ def commands_page() -> Iterator[str]:
     commands = [(info.name or info.callback.__name__, info.cls) for info in app.registered_commands if info.callback]
     for name, kind in commands:
         shown = subprocess.run(
-            [sys.executable, "-m", "fedlearn", name, "--help-all" if kind is Brief else "--help"],
+            [sys.executable, "-c", COMMAND, name, "--help-all" if kind is Brief else "--help"],
             env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
             capture_output=True, text=True, check=True,
         )  # fmt: skip

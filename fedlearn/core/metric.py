@@ -174,7 +174,7 @@ def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
     >>> [metric.name for metric in virtual_time(["fast"])][2:]
     ['virtual_training_seconds', 'reports_fast']
     """
-    of_group = Metric(REPORTS_OF, "reports that count, devices", low=0, is_count=True)
+    of_group = Metric(REPORTS_OF, "updates that count, devices", low=0, is_count=True)
     return (
         VIRTUAL_SECONDS,
         Metric("virtual_selection_seconds", "selection in virtual time", "down", unit="s", low=0),

@@ -111,8 +111,12 @@ class StoredRun:
     @property
     def state_in_words(self) -> str:
         """The status, and whether the run has stopped early: completed before its last round."""
-        is_early = self.status == "completed" and self.summary.get("stopped_early")
-        return "stopped early" if is_early else self.status
+        return "stopped early" if self.is_early else self.status
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the run has completed before its last round."""
+        return self.status == "completed" and bool(self.summary.get("stopped_early"))
 
     @property
     def reason(self) -> str:

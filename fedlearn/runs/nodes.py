@@ -3,7 +3,7 @@
 | column | meaning |
 |---|---|
 | ``round``, ``partition`` | the round and the node |
-| ``examples`` | how many examples the node trained on; empty if it was not in the cohort |
+| ``examples`` | how many examples the node trained on; empty if it was not in the cohort, or masked |
 | ``train_loss``, ... | metrics of its report |
 | ``test_examples`` | how many examples it has measured the metrics below on |
 | ``accuracy_before``, ... | metrics of the state that was sent to it |

@@ -14,7 +14,7 @@ wherever all c colluders are; a lower t, if of the n neighborhoods and n (n - 1)
 *One set.* Each survivor signs the set of survivors once; more than (n + c)/2 signatures cannot be on two sets.
 
 >>> print(chosen(100, colluders=10, dropouts=0.1))
-32 neighbors, threshold 22: 100 clients, 10 colluders never open a report; 10 lost clients never spoil the sum
+32 neighbors, threshold 22: 100 clients, 10 colluders never open an update; 10 lost clients never spoil the sum
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Chosen:
     def __str__(self) -> str:
         level = self.level
         opened, spoiled = level.opened, level.spoiled(self.lost)
-        private = "never open a report" if opened == -math.inf else f"open a report with at most 2^{opened:.0f}"
+        private = "never open an update" if opened == -math.inf else f"open an update with at most 2^{opened:.0f}"
         works = "never spoil the sum" if spoiled == -math.inf else f"spoil the sum with at most 2^{spoiled:.0f}"
         return (
             f"{level}: {level.nodes} clients, {level.colluders} colluders {private}; {self.lost} lost clients {works}"

@@ -61,8 +61,10 @@ class Demands:
         level, members = roster.level, roster.members
         if roster.question != mine.question or any(member.question != mine.question for member in members):
             raise Refused("wrong-attempt", "a key of another attempt stands in the roster")
-        if len(members) != level.nodes or len(members) < self.fewest:
+        if len(members) < self.fewest:
             raise Refused("too-few-nodes", f"{len(members)} nodes take part, this node wants {self.fewest} or more")
+        if len(members) != level.nodes:
+            raise Refused("wrong-roster", f"{len(members)} nodes stand in a roster whose level is for {level.nodes}")
         if level.colluders < self.colluders or level.opened > -self.security:
             raise Refused("level-too-low", f"{level} does not stand {self.colluders} colluders at 2^-{self.security}")
         if members.count(mine) != 1:

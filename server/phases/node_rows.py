@@ -24,7 +24,8 @@ def rows_of(run: ServerRun, reporting: Reporting, measured: Mapping[int, Row], a
     rows: dict[int, Row] = {}
     for member, report in zip(reporting.members, reporting.reports, strict=True):
         if report.fate is Fate.REPORTED:
-            rows[member.partition_id] = {EXAMPLES: report.num_examples, **_with_derived(run, report.metrics)}
+            known = report.num_examples or None  # a masked report does not say it
+            rows[member.partition_id] = {EXAMPLES: known, **_with_derived(run, report.metrics)}
     for partition_id, found in measured.items():
         rows[partition_id] = {**rows.get(partition_id, {}), **found}
     where = {ROUND: at.round_number}

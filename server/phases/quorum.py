@@ -25,16 +25,15 @@ def quorum_of(config: RunConfig, cohort: int) -> int:
 def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str:
     """Return why the quorum is missed; empty if it is not. It is a share of the wanted nodes, or of the cohort."""
     cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
-    needed = needed_of(run.rounds.quorum, wanted) if wanted else quorum_of(run.config, cohort)
-    needed = max(needed, run.strategy.fewest_reports) if needed else 0
+    quorum = needed_of(run.rounds.quorum, wanted) if wanted else quorum_of(run.config, cohort)
+    needed = max(quorum, run.strategy.fewest_reports) if quorum else 0
     if reported >= needed:
         return ""
-    why = next(
-        (
-            f"; first reason: {report.reason}"
-            for report in reporting.reports
-            if report.reason and report.fate is not Fate.REPORTED
-        ),
-        "",
-    )
-    return f"{reported} of {cohort} clients reported, quorum is {needed}{why}"
+    reasons = [report.reason for report in reporting.reports if report.reason and report.fate is not Fate.REPORTED]
+    asked = f"quorum is {needed}"
+    if needed > quorum:
+        asked = f"strategy {run.config.strategy.name!r} needs {needed} to stand its attackers"
+        if any("gate.max_ratio" in reason for reason in reasons):
+            asked += ": gate.max_ratio = 0 leaves it to judge all updates"
+    why = f"; first reason: {reasons[0]}" if reasons else ""
+    return f"{reported} of {cohort} clients reported, {asked}{why}"

@@ -126,6 +126,13 @@ def test_B1_so_many_that_the_quorum_is_missed_set_a_new_measure(scene):
     assert run.server.typical.norm > run.store.typical.norm
 
 
+def test_a_defence_that_misses_updates_of_the_gate_names_it_and_what_to_set(scene):
+    krum = load_strategy(StrategySettings(name="multi-krum"))
+    run = scene(nodes_with(report_of(scale=100.0), count=5), strategy=krum, rounds={"quorum": 0.5, "max_attempts": 1})
+    with pytest.raises(RunFailed, match=r"4 of 5 .* needs 5 to stand its attackers: gate.max_ratio = 0 leaves it"):
+        run.run()
+
+
 def test_last_line_of_a_run_that_liars_end_names_the_quorum(scene):
     def further(message, node):  # in each attempt a thousand times further than in the one before
         asked = wire.read_instruction(message.content)

@@ -36,7 +36,12 @@ class DataSettings(Settings):
             "examples, size, classes, alpha, noise and seed of synthetic."
         ),
     )
-    dir: Annotated[str, Flag("--data-dir", "FOLDER", Panel.LEARNING), FreeToChange()] = Field(
+    dir: Annotated[
+        str,
+        Flag("--data-dir", "FOLDER", Panel.LEARNING),
+        FreeToChange(),
+        ReadIf("data.dataset", ("auto", "auto-regression", "cifar10", "california", "adult"), or_foreign=True),
+    ] = Field(
         default="",
         description=(
             "Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; california_housing.parquet, "

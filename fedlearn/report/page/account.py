@@ -19,7 +19,6 @@ LOST = {"failed": "failed", "refused": "rejected", "late": "late"}  # column -> 
 MOST_NAMES = 3  # runs that a sentence names
 THEN = {
     "failed": ", then the run failed", "interrupted": ", then the run was interrupted", "unfinished": " so far",
-    "stopped early": ", then the run stopped early",
 }  # fmt: skip
 
 
@@ -41,7 +40,8 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
         (run,) = runs
         wanted = run.log.view.rounds or committed
         of_all = done if committed >= wanted else f"{committed} of {wanted} rounds completed"
-        return f"{of_all}{THEN.get(run.state_in_words, '')}."
+        early = f", then the run stopped early {run.summary['stopped_early']}" if run.is_early else ""
+        return f"{of_all}{early or THEN.get(run.status, '')}."
     ended: dict[str, list[str]] = {}
     for run in runs:
         ended.setdefault(run.state_in_words, []).append(run.label)
@@ -62,8 +62,7 @@ def _lost(runs: Sequence[StoredRun]) -> str:
         return HIDDEN
     asked = sum(run.total("cohort") for run in runs)
     counts = {fate: sum(run.total(fate) for run in runs) for fate in LOST}
-    attempts = sum(run.total("attempts") - len(run.rounds) for run in runs)
-    again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
+    again = repeated(runs)
     lost = [f"{count:.0f} {word(fate)}" for fate, count in counts.items() if count]
     if not lost:
         if asked > sum(run.total("reported") for run in runs):
@@ -72,6 +71,12 @@ def _lost(runs: Sequence[StoredRun]) -> str:
     names = [run.label for run in runs if any(run.total(fate) for fate in LOST)]
     where = f", in {few(names)}" if len(runs) > 1 else ""
     return f"Of {asked:.0f} client updates: {', '.join(lost)}{where}.{again}"
+
+
+def repeated(runs: Sequence[StoredRun]) -> str:
+    """Return a sentence with the number of attempts that were repeated; empty where there were none."""
+    attempts = int(sum(run.total("attempts") - len(run.rounds) for run in runs))
+    return f" {attempts} attempt{'s were' if attempts > 1 else ' was'} repeated." if attempts > 0 else ""
 
 
 def _scores(runs: Sequence[StoredRun]) -> Iterator[str]:

@@ -44,7 +44,8 @@ def tables_of(found: Answer) -> Iterator[Table]:
         columns = [
             Column(title, title, text_of, numeric=kind) for title, kind in zip(table.columns, kinds, strict=True)
         ]
-        yield Table(f"analysis_{re.sub(r'[^a-z0-9]', '_', table.name)[:40]}", table.name, tuple(columns), table.rows)
+        key, title = re.sub(r"[^a-z0-9]", "_", table.name)[:40], table.name.replace("_", " ")
+        yield Table(f"analysis_{key}", title, tuple(columns), table.rows)
 
 
 def survival(found: Answer) -> LineChart | None:

@@ -17,7 +17,7 @@ from fedlearn.report.chosen import ONCE, best_in_words
 from fedlearn.report.numbers import bits_both_ways, ratio, seconds, size, text_of
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
-from fedlearn.report.page.account import HIDDEN, account, few
+from fedlearn.report.page.account import HIDDEN, account, few, repeated
 from fedlearn.report.page.analysis import analysis, worth
 from fedlearn.report.page.classes import classes
 from fedlearn.report.page.details import Link
@@ -77,7 +77,7 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
         "statistics": statistics(runs),
         "analysis": analysis(runs),
         "worth": worth(runs),
-        "learning": learning.heading(runs),
+        "learning": learning.heading(runs) if by_round or live else "",
         "curves": learning.curves(points, by_round),
         "pareto": _pareto(points),
         "devices": learning.devices(points),
@@ -151,7 +151,8 @@ def _bar(run: StoredRun, name: str) -> str:
 
 def _results(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
     if not any(run.rounds for run in runs):
-        return '<p class="empty">No round has completed yet.</p>' if runs else ""
+        yet = " yet" if any(run.status == "unfinished" for run in runs) else ""
+        return f'<p class="empty">No round has completed{yet}.</p>' if runs else ""
     if len(runs) == 1:
         return f'<div class="tiles">{"".join(_tile(*tile) for tile in _tiles(runs[0]))}</div>'
     return run_list.results(runs, points)
@@ -174,6 +175,8 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
             note = best_in_words(metric, top, run.summary, round_number)
         elif metric in metrics.tested:
             note = ONCE
+        elif metric is metrics.privacy_loss:
+            note = note.partition(";")[0]  # the account has all of it
         tiles.append((metric.title, text_of(metric, run.latest(metric.name)), note))
     tiles += [] if run.log.hides else _sent(run)
     each = seconds(seconds_of(run) / len(run.rounds))
@@ -238,9 +241,8 @@ def _by_round(run: StoredRun) -> str:
 def _all_well(run: StoredRun) -> str:
     sizes = sorted({int(size or 0) for size in run.column("cohort")})
     clients = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    attempts = run.total("attempts") - len(run.rounds)
-    again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
-    return f"All client updates arrived in time: {clients} in each of {len(run.rounds)} rounds.{again}"
+    where = "1 round" if len(run.rounds) == 1 else f"each of {len(run.rounds)} rounds"
+    return f"All client updates arrived in time: {clients} in {where}.{repeated([run])}"
 
 
 def _skew(runs: Sequence[StoredRun]) -> str:

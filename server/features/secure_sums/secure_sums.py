@@ -46,9 +46,9 @@ class SecureSums(Feature):
         if self.config.secure.sums == "unmasked":
             return ["secure.sums = unmasked: fixed-point sums without masks, as for a study: protects nobody"]
         return [
-            f"secure sums, {_level_in_words(self.config)}; against an honest-but-curious server, and against an active "
-            "one only where clients list one another as peers (fedlearn client --peers); without noise a sum protects "
-            "no record from what the sum itself tells"
+            f"secure aggregation: {_level_in_words(self.config)}; against an honest-but-curious server, and against "
+            "an active one only where clients list one another as peers (fedlearn client --peers); without noise a sum "
+            "protects no record from what the sum itself tells"
         ]
 
     def collect(self, at: At, collect: Attempt) -> Collected | NotCommitted:

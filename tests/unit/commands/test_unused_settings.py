@@ -29,6 +29,7 @@ def lines(**given):
         ({"training__lr": 0.1, "model__name": "dp-forest"}, "it is for a model of torch"),
         ({"training__momentum": 0.5, "training__optimizer": "adamw"}, "it is for training.optimizer = 'sgd'"),
         ({"engine__workers": 2, "engine__name": "inline"}, "it is for engine.name = 'embedded' or 'ray'"),
+        ({"data__dir": "nowhere", "data__dataset": "digits"}, "data.dir = 'nowhere' has no effect: it is for"),
         ({"stop__metric": "acuracy"}, "it is for an early stop, by stop.target or stop.patience"),
     ],
 )
@@ -64,6 +65,7 @@ def test_a_setting_of_privacy_that_protects_nobody_is_refused(given, tmp_path):
         {"privacy__epsilon": 2.0, "training__learner": "my.lab:PrivateSGD"},
         {"stop__metric": "loss", "stop__patience": 2},
         {"training__lr": 0.1, "training__lr_decay": 0.0, "training__momentum": 0.0},
+        {"data__dir": "here", "data__dataset": "houses.csv"},
     ],
 )
 def test_what_is_used_is_not_said(given):

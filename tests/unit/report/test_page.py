@@ -332,6 +332,7 @@ def test_a_broken_run_does_not_hide_the_others(page_for, make_run):
 def test_a_run_that_has_only_begun_is_a_page(page_for, make_run):
     folder = make_run(rows=[], status="")
     assert "No round has completed yet." in page_for(folder).said
+    assert "No round has completed." in page_for(make_run("failed", rows=[], status="failed")).said
 
 
 def test_a_large_sweep_stays_a_small_page(make_run, tmp_path):
@@ -391,6 +392,18 @@ def test_the_head_says_in_words_what_happened(page_for, make_run):
         "The final model's SHA-256 begins with ababababab.",
     ):  # fmt: skip
         assert words in page.said, words
+
+
+def test_the_page_of_an_analysis_says_why_it_ended_and_has_no_tools_without_curves(page_for, make_run):
+    nothing = {"metrics": {"reported": [], "evaluated": [], "tested": []}}
+    rows = [{"round_number": number, **FIXED, "attempts": number} for number in (1, 2)]
+    folder = make_run(rows=rows, started=nothing)
+    ended = {"status": "completed", "stopped_early": "in round 2 because the fit has converged"}
+    (folder / "summary.json").write_text(json.dumps(ended))
+    page = page_for(folder)
+    assert "2 of 3 rounds completed, then the run stopped early in round 2 because the fit has converged." in page.said
+    assert "All client updates arrived in time. 1 attempt was repeated." in page.said
+    assert "smoothing" not in page.said and "smoothing" in page_for(make_run("curves")).said
 
 
 def test_the_head_of_several_runs_says_which_was_best_and_what_was_lost(page_for, make_run):

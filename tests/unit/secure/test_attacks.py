@@ -203,6 +203,13 @@ def test_a_cohort_of_one_fewer_than_the_threshold_is_refused():
         run.nodes[0].share(Roster(run.q, Level(3, 2, 2), run.adverts[:2]))
 
 
+@pytest.mark.parametrize("members", [3, 5])
+def test_a_roster_of_another_length_than_its_level_says_is_refused_as_such(members):
+    run = Sum(demands=Demands(fewest=3))
+    with pytest.raises(Refused, match=f"wrong-roster: {members} nodes .* for 4"):
+        run.nodes[0].share(Roster(run.q, Level(4, 3, 3), tuple(run.adverts[:members])))
+
+
 def test_nodes_that_a_server_has_invented_are_refused_where_peers_are_listed():
     signers = [Signer(keys.fresh_secret()) for _ in range(5)]
     demands = Demands(peers=frozenset(each.public for each in signers[:4]))

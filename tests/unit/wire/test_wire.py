@@ -86,7 +86,7 @@ def test_records_are_read_as_flower_reads_them(content):
 def test_what_cannot_be_sent_has_no_size(value):
     with pytest.raises((TypeError, ValueError)):
         flower.size_in_bytes("c", flower.filled(ConfigRecord(), {"a": value}))
-    for text in ("text", b"bytes", [True]):
+    for text in ("text", b"bytes", ["text"]):
         with pytest.raises((TypeError, ValueError)):
             flower.size_in_bytes("m", flower.filled(MetricRecord(), {"a": text}))
 
