@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedlearn.algorithms.heterofl import HeteroFL, HeteroFLSGD, Ratio
+from fedlearn.algorithms.heterofl import HeteroFL, HeteroFLSGD
 from fedlearn.extend import SGD, LocalTask, RunConfig, Slices, TorchModel, layout_of, rng_for
 
 FIVE = (1.0, 0.8, 0.6, 0.4, 0.2)  # the paper's uniform ratios, p_i = i / 5
@@ -32,7 +32,7 @@ class Fjord(HeteroFL):
     def __init__(
         self,
         *,
-        ratios: list[Ratio] | dict[str, Ratio] = list(FIVE),  # noqa: B006 - never changed
+        ratios: list[float] | dict[str, float] = list(FIVE),  # noqa: B006 - never changed
         by_data: bool = False,
         scaler: bool = False,
         rule: str = "",

@@ -12,10 +12,9 @@ clients" (arXiv:2010.01264).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from fedlearn.extend import (
     SGD,
@@ -36,7 +35,6 @@ from fedlearn.extend import (
     sliced_module,
 )
 
-Ratio = Annotated[float, Field(gt=0, le=1)]
 FIVE = (1.0, 0.5, 0.25, 0.125, 0.0625)  # the paper's levels a to e
 TRIED = 2  # examples
 
@@ -67,17 +65,17 @@ class HeteroFL(FedAvg):
     def __init__(
         self,
         *,
-        ratios: list[Ratio] | dict[str, Ratio] = list(FIVE),  # noqa: B006 - never changed
+        ratios: list[float] | dict[str, float] = list(FIVE),  # noqa: B006 - never changed
         by_data: bool = False,
         scaler: bool = True,
         rule: str = "",
         uniform: bool = False,
     ) -> None:
         super().__init__(uniform=uniform)
-        if not ratios:
-            raise SettingError("strategy.options.ratios", ratios, "give one ratio or more")
         self.scaler = scaler
         self.slicing = Slicing(type(self).keep, ratios, by_data, rule)
+        if not self.slicing.levels or not all(0 < ratio <= 1 for ratio in self.slicing.levels):
+            raise SettingError("strategy.options.ratios", ratios, "give one ratio or more, above 0 and at most 1")
 
 
 class HeteroFLSGD(SGD):
