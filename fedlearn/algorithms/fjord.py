@@ -51,7 +51,9 @@ class FjordSGD(HeteroFLSGD):
         self._inner: dict[tuple[float, float], Inner] = {}
 
     def _learner(self, model: TorchModel, ratio: float) -> SGD:
-        return OrderedDropout(model, self._config, self, ratio, **self._options)
+        make: Any = OrderedDropout
+        learner: SGD = make(model, self._config, self, ratio, **self._options)
+        return learner
 
     def within(self, ratio: float, largest: float) -> Inner:
         """Return the slice of a ratio within that of a larger one."""

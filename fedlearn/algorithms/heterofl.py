@@ -87,8 +87,8 @@ class HeteroFLSGD(SGD):
         super().__init__(model, config, **optimizer_options)
         self._config, self._options = config, optimizer_options
         self._strategy: Any = load_strategy(config.strategy)
-        is_sliced = hasattr(self._strategy, "slicing")
-        self.levels: list[float] = self._strategy.slicing.levels if is_sliced else [1.0]
+        slicing = getattr(self._strategy, "slicing", None)
+        self.levels: list[float] = slicing.levels if slicing else [1.0]
         self._by_ratio: dict[float, SGD] = {}
 
     @property
@@ -110,7 +110,7 @@ class HeteroFLSGD(SGD):
         return self._by_ratio[ratio]
 
     def _learner(self, model: TorchModel, ratio: float) -> SGD:
-        return SGD(model, self._config, **self._options)
+        return SGD.from_settings(model, self._config)
 
     def _made(self, build: Callable[[], Any]) -> TorchModel:
         return TorchModel(build, self.model.spec, self.model.objective).planned(self._config)
