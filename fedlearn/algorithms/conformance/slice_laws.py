@@ -22,14 +22,13 @@ from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At
 from fedlearn.core.state import Entries, Sends, State, layout_of
 from fedlearn.data.data_spec import DataSpec
+from fedlearn.extend import MaskedSum, Turn
 from fedlearn.models.slices.slicing import Slices, Slicing
 from fedlearn.models.slices.tracing import SlicedModule, sliced_module
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.registry import load_plugin
 from fedlearn.plugins.tables import ALGORITHMS, LEARNERS
 from strategies import load_strategy
-from strategies.base import Turn
-from strategies.masked_mean import MaskedSum
 
 Run = Callable[[Mapping[str, object]], Walk]
 CHANNELS, HIDDEN, CLASSES = 6, 10, 3  # HIDDEN * 0.25 and 0.55 are no whole numbers
