@@ -158,7 +158,11 @@ def on_digits(only: list[str], *, hold: bool) -> bool:
         row = row_on_digits(name)
         found[name] = row["sha256"]
         verdict = (
-            "not held for this machine" if not is_here else "as held" if held.get(name) == found[name] else "DIFFERS"
+            "not held for this machine"
+            if not is_here or name not in held
+            else "as held"
+            if held.get(name) == found[name]
+            else "DIFFERS"
         )
         is_right &= verdict != "DIFFERS"
         shown = ["-" if row[key] is None else f"{row[key]:.3f}" for key in ("accuracy", "own")]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedlearn.algorithms.heterofl import FIVE, HeteroFL, HeteroFLSGD, Ratio
+from fedlearn.algorithms.heterofl import FIVE, HeteroFL, HeteroFLSGD
 from fedlearn.extend import KeepUnits, rolling_units
 
 
@@ -25,7 +25,7 @@ class FedRolex(HeteroFL):
     def __init__(
         self,
         *,
-        ratios: list[Ratio] | dict[str, Ratio] = list(FIVE),  # noqa: B006 - never changed
+        ratios: list[float] | dict[str, float] = list(FIVE),  # noqa: B006 - never changed
         by_data: bool = False,
         scaler: bool = False,
         rule: str = "",

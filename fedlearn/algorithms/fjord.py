@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedlearn.algorithms.heterofl import HeteroFL, HeteroFLSGD, Ratio
+from fedlearn.algorithms.heterofl import HeteroFL, HeteroFLSGD
 from fedlearn.extend import SGD, LocalTask, RunConfig, Slices, TorchModel, layout_of, rng_for
 
 FIVE = (1.0, 0.8, 0.6, 0.4, 0.2)  # the paper's uniform ratios, p_i = i / 5
@@ -32,7 +32,7 @@ class Fjord(HeteroFL):
     def __init__(
         self,
         *,
-        ratios: list[Ratio] | dict[str, Ratio] = list(FIVE),  # noqa: B006 - never changed
+        ratios: list[float] | dict[str, float] = list(FIVE),  # noqa: B006 - never changed
         by_data: bool = False,
         scaler: bool = False,
         rule: str = "",
@@ -51,7 +51,9 @@ class FjordSGD(HeteroFLSGD):
         self._inner: dict[tuple[float, float], Inner] = {}
 
     def _learner(self, model: TorchModel, ratio: float) -> SGD:
-        return OrderedDropout(model, self._config, self, ratio, **self._options)
+        make: Any = OrderedDropout
+        learner: SGD = make(model, self._config, self, ratio, **self._options)
+        return learner
 
     def within(self, ratio: float, largest: float) -> Inner:
         """Return the slice of a ratio within that of a larger one."""

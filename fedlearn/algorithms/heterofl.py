@@ -12,10 +12,9 @@ clients" (arXiv:2010.01264).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from fedlearn.extend import (
     SGD,
@@ -36,7 +35,6 @@ from fedlearn.extend import (
     sliced_module,
 )
 
-Ratio = Annotated[float, Field(gt=0, le=1)]
 FIVE = (1.0, 0.5, 0.25, 0.125, 0.0625)  # the paper's levels a to e
 TRIED = 2  # examples
 
@@ -67,17 +65,17 @@ class HeteroFL(FedAvg):
     def __init__(
         self,
         *,
-        ratios: list[Ratio] | dict[str, Ratio] = list(FIVE),  # noqa: B006 - never changed
+        ratios: list[float] | dict[str, float] = list(FIVE),  # noqa: B006 - never changed
         by_data: bool = False,
         scaler: bool = True,
         rule: str = "",
         uniform: bool = False,
     ) -> None:
         super().__init__(uniform=uniform)
-        if not ratios:
-            raise SettingError("strategy.options.ratios", ratios, "give one ratio or more")
         self.scaler = scaler
         self.slicing = Slicing(type(self).keep, ratios, by_data, rule)
+        if not self.slicing.levels or not all(0 < ratio <= 1 for ratio in self.slicing.levels):
+            raise SettingError("strategy.options.ratios", ratios, "give one ratio or more, above 0 and at most 1")
 
 
 class HeteroFLSGD(SGD):
@@ -89,8 +87,8 @@ class HeteroFLSGD(SGD):
         super().__init__(model, config, **optimizer_options)
         self._config, self._options = config, optimizer_options
         self._strategy: Any = load_strategy(config.strategy)
-        is_sliced = hasattr(self._strategy, "slicing")
-        self.levels: list[float] = self._strategy.slicing.levels if is_sliced else [1.0]
+        slicing = getattr(self._strategy, "slicing", None)
+        self.levels: list[float] = slicing.levels if slicing else [1.0]
         self._by_ratio: dict[float, SGD] = {}
 
     @property
@@ -112,7 +110,7 @@ class HeteroFLSGD(SGD):
         return self._by_ratio[ratio]
 
     def _learner(self, model: TorchModel, ratio: float) -> SGD:
-        return SGD(model, self._config, **self._options)
+        return SGD.from_settings(model, self._config)
 
     def _made(self, build: Callable[[], Any]) -> TorchModel:
         return TorchModel(build, self.model.spec, self.model.objective).planned(self._config)

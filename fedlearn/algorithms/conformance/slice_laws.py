@@ -22,14 +22,13 @@ from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At
 from fedlearn.core.state import Entries, Sends, State, layout_of
 from fedlearn.data.data_spec import DataSpec
-from fedlearn.models.slices.slicing import Slices
+from fedlearn.extend import MaskedSum, Turn
+from fedlearn.models.slices.slicing import Slices, Slicing
 from fedlearn.models.slices.tracing import SlicedModule, sliced_module
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.registry import load_plugin
 from fedlearn.plugins.tables import ALGORITHMS, LEARNERS
 from strategies import load_strategy
-from strategies.base import Turn
-from strategies.masked_mean import MaskedSum
 
 Run = Callable[[Mapping[str, object]], Walk]
 CHANNELS, HIDDEN, CLASSES = 6, 10, 3  # HIDDEN * 0.25 and 0.55 are no whole numbers
@@ -84,7 +83,8 @@ class Sliced:
     def __init__(self, algorithm: str, name: str) -> None:
         settings: dict[str, Any] = {"strategy": {"name": name, "options": {"ratios": list(RATIOS)}}}
         self.algorithm, self.config = algorithm, RunConfig(clients=len(RATIOS), **settings)
-        self.strategy: Any = load_strategy(self.config.strategy)
+        self.strategy = load_strategy(self.config.strategy)
+        self.slicing: Slicing = self.strategy.slicing  # type: ignore[attr-defined]
         self.model = TorchModel(Network, SPEC)
         self.module: SlicedModule = sliced_module(self.model, name)
         rng = np.random.default_rng(1)
@@ -93,7 +93,7 @@ class Sliced:
             each: (rng.uniform(0.2, 1, array.shape) if array.dtype.kind == "f" else array).astype(array.dtype)
             for each, array in first.items()
         }
-        self.slices = Slices(self.strategy.slicing.keep, self.module.axes, layout_of(self.state))
+        self.slices = Slices(self.slicing.keep, self.module.axes, layout_of(self.state))
 
     def has(self, name: str, ratio: float, round_number: int) -> NDArray[np.bool_]:
         """Return which entries of an array a client has, by the paper."""
@@ -145,7 +145,7 @@ def weights(algorithm: str, name: str, run: Run) -> str:
 
 def units(algorithm: str, name: str, run: Run) -> str:
     """Return where the units of a client are not the paper's in one of 2 K rounds; empty if they are everywhere."""
-    keep = Sliced(algorithm, name).strategy.slicing.keep
+    keep = Sliced(algorithm, name).slicing.keep
     for width in (CHANNELS, HIDDEN):
         for ratio in RATIOS:
             for number in range(1, 2 * width + 1):
@@ -172,7 +172,7 @@ def masked_module(algorithm: str, name: str, run: Run) -> str:
             scale = ratio if training and algorithm == "heterofl" else 1.0
             with torch.no_grad():
                 found = model.module.train(training)(images)
-                exact = whole.train(training).masked(images, *masks, scale)
+                exact = whole.train(training).masked(images, masks[0], masks[1], scale)
             if not torch.allclose(found, exact, rtol=NEAR, atol=NEAR):
                 when = "in training" if training else "when it is measured"
                 return f"at ratio {ratio:g} the slice computes something else than the masked whole module, {when}"

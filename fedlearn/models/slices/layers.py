@@ -78,7 +78,7 @@ def _linear(layer: nn.Linear) -> SliceRule:
     return SliceRule({"weight": ("out", "in"), "bias": ("out",)}, resize)
 
 
-def _convolution(layer: _ConvNd) -> SliceRule | None:
+def _convolution(layer: Any) -> SliceRule | None:
     each_alone = layer.groups == layer.in_channels == layer.out_channels
     if layer.groups > 1 and not each_alone:
         return None
@@ -98,7 +98,7 @@ def _convolution(layer: _ConvNd) -> SliceRule | None:
     return SliceRule({"weight": (*first, *rest), "bias": ("out",)}, resize, places=1)
 
 
-def _norm(layer: nn.Module) -> SliceRule | None:
+def _norm(layer: Any) -> SliceRule | None:
     names = ("weight", "bias", "running_mean", "running_var")
     is_last = isinstance(layer, nn.LayerNorm | nn.RMSNorm)
     if is_last and len(layer.normalized_shape) > 1:

@@ -101,7 +101,7 @@ class Slicing:
         )
         if lacking := sorted(set(fleet.groups) - self.ratios.keys()):
             raise SettingError(RATIOS, dict(self.ratios), f"give the ratio of devices of the kind {lacking[0]!r}, too")
-        return np.array([self.ratios[fleet.group_of(node)] for node in clients])
+        return np.array([self.ratios[fleet.group_of(int(node))] for node in clients])
 
 
 def _examples(config: RunConfig, dataset: Dataset) -> NDArray[np.int64]:
@@ -170,7 +170,7 @@ class Slices:
 def kept(axis: Axis, keep: KeepUnits, ratio: float, round_number: int) -> NDArray[np.bool_]:
     """Return which places of an axis a slice has, shape (size,)."""
     widths, units = axis
-    mask = widths == 0
+    mask: NDArray[np.bool_] = widths == 0
     for width in np.unique(widths[widths > 0]):
         of_width = widths == width
         mask[of_width] = keep(int(width), ratio, round_number)[units[of_width]]
