@@ -76,7 +76,7 @@ class Loss:
             mean = self.low + (self.high - self.low) * float(sums[1] / max(sums[0], EPS))
             return np.array([np.log(max(mean, EPS * self.high)) if self.name == "poisson" else mean])
         shares = np.log(np.clip(sums / max(sums.sum(), EPS), EPS, 1 - EPS))
-        return shares - shares.mean() if self.outputs > 1 else shares[1:] - shares[:1]
+        return np.asarray(shares - shares.mean() if self.outputs > 1 else shares[1:] - shares[:1])
 
     def parts(self, score: FloatArray, target: FloatArray, weight: FloatArray, cap: int) -> NDArray[np.int32]:
         """Return (rows, 2 outputs) gradient and curvature of each output, in units of `most` / cap."""

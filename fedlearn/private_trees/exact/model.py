@@ -143,13 +143,13 @@ class ExactBoosting(ExactSums):
         """Return the sums that the next round asks for, of these examples."""
         if not len(state["start"]):
             return self._first_sums(examples)
-        firsts, cells = self._columns(state)[:, 0], self._cells(layout_of(state))
+        firsts, cells = self._columns(state)[:, 0], self.cells.total(len(state["edges"]))
         records, trees = self._scores.of(state, examples), Trees.of_state(state)
         return records.histograms(trees, state["asked"], firsts, cells, self.cap, self.seed).ravel()
 
     def condensed(self, state: State) -> State:
         """Return the state with the trees that the last sums tell, and without sums that are not needed again."""
-        asked, shape = state["asked"], (-1, self._cells(layout_of(state)), 3)
+        asked, shape = state["asked"], (-1, self.cells.total(len(state["edges"])), 3)
         kept = 0 if not len(asked) or asked[0] in state["root"] else len(asked)
         if not len(state["start"]):
             return self._begun(state) if len(state["sums"]) else state
@@ -248,14 +248,11 @@ class ExactBoosting(ExactSums):
     def _columns(self, state: State) -> IntArray:
         return self.cells.table(edges_of(state), self.signs)
 
-    def _cells(self, layout: Layout) -> int:
-        return self.cells.total(layout["edges"].size)
-
     def length_after(self, before: Layout) -> int:
         """Return the number of sums in a report on a state."""
         if not before["start"].size:
             return self.cells.first_length + self.loss.first_width
-        return before["asked"].size * self._cells(before) * 3
+        return before["asked"].size * self.cells.total(before["edges"].size) * 3
 
     def _check_trees(self, state: State) -> None:
         """Raise `Refused` unless the arrays are trees over the declared columns, and what is asked are their nodes."""

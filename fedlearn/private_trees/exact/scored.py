@@ -157,7 +157,7 @@ class Scores:
         """Return the records with their scores under the trees of a state that are grown."""
         key = xxhash.xxh3_128()
         for array in (examples.inputs, examples.targets, state["edges"], state["bins"], state["start"]):
-            key.update(np.ascontiguousarray(array))
+            key.update(np.ascontiguousarray(array).data)
         found = self._known.pop(key.digest(), None)
         if found is None:
             found = Records(self.table, self.cells, examples, edges_of(state), state["start"])
