@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedlearn.algorithms.adapters.factors import DOWN, RANKS, UP
-from fedlearn.core.adapters import Pair, pairs_of
+from fedlearn.algorithms.adapters.factors import RANKS
+from fedlearn.core.adapters import DOWN, UP, Pair, pairs_of
 from fedlearn.extend import SGD, Array, LocalFit, LocalTask, RunConfig, State, TorchModel, Update, layout_of, owned
 
 
