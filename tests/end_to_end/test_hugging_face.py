@@ -63,7 +63,6 @@ TABLE = [  # the class without its ending, the task, settings of its configurati
     ("RobertaForTokenClassification", "RobertaConfig", "places", {**SMALL, "max_position_embeddings": 24}),
     ("BertForMaskedLM", "BertConfig", "masked", SMALL),
     ("ViTForImageClassification", "ViTConfig", "pictures", OF_PICTURES),
-    ("DeiTForImageClassification", "DeiTConfig", "pictures", OF_PICTURES),
     ("ConvNextForImageClassification", "ConvNextConfig", "pictures",
      {"num_channels": 3, "patch_size": 2, "num_stages": 2, "hidden_sizes": [8, 16], "depths": [1, 1],
       "num_labels": CLASSES}),
@@ -201,6 +200,6 @@ def test_the_merged_model_is_the_weighted_mean_of_merged_models(rule, kind, rank
     for layer, products in enumerate(reported):
         name = f"transformer.h.{layer}.attn.c_attn.weight"  # of Conv1D: (in, out)
         mean = sum(share * 8 / rank * (each.up @ each.down).T for share, each in products)
-        np.testing.assert_allclose(merged[name] - base.state_dict()[name], mean, atol=1e-6)
-        assert np.abs(mean).max() > 1e-3
+        np.testing.assert_allclose(merged[name] - base.state_dict()[name], mean, atol=5e-8)
+        assert np.abs(mean).max() > 1e-4
     assert run.history["product_error"].iloc[-1] < 1e-6

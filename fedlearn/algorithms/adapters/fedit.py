@@ -9,6 +9,8 @@ algorithm 1; Sun et al. 2024 (arXiv:2403.12313), section 3, for the error.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fedlearn.algorithms.adapters.factors import Factored, Product
 
 
@@ -19,5 +21,6 @@ class FedIT(Factored):
 
     def combined(self, sent: Product, products: Sequence[tuple[float, Product]], round_number: int) -> Product:
         """Return the means of both factors."""
-        up, down = (sum(weight * each[place] for weight, each in products) for place in (0, 1))
+        weights = [weight for weight, _ in products]
+        up, down = (np.tensordot(weights, [each[place] for _, each in products], 1) for place in (0, 1))
         return Product(up, down)

@@ -9,7 +9,8 @@ client resources" (arXiv:2402.11505), section 3.2 and algorithm 1. HLoRA (arXiv:
 
 from collections.abc import Sequence
 
-from fedlearn.algorithms.adapters.factors import DOWN, UP, Product, Rank, Ranked, mean_of
+from fedlearn.algorithms.adapters.factors import Product, Rank, Ranked, mean_of
+from fedlearn.core.adapters import DOWN, UP
 
 
 class FlexLoRA(Ranked):

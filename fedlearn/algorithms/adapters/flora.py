@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedlearn.algorithms.adapters.factors import DOWN, UP, Product, Rank, Ranked, mean_of
+from fedlearn.algorithms.adapters.factors import Product, Rank, Ranked, mean_of
+from fedlearn.core.adapters import DOWN, UP
 from fedlearn.extend import Float64
 
 

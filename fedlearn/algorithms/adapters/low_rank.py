@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedlearn.algorithms.adapters.factors import DOWN, RANKS, UP
-from fedlearn.core.adapters import Pair, pairs_of
+from fedlearn.algorithms.adapters.factors import RANKS
+from fedlearn.core.adapters import DOWN, UP, Pair, pairs_of
 from fedlearn.extend import SGD, Array, LocalFit, LocalTask, RunConfig, State, TorchModel, Update, layout_of, owned
 
 
@@ -36,7 +36,7 @@ class LowRankSGD(SGD):
 
     def had(self, state: State, task: LocalTask) -> Mapping[str, Array]:
         """Return the factors as the node has them: zero beyond its rank."""
-        found = {}
+        found: dict[str, Array] = {}
         for pair in pairs_of(layout_of(state), self.down, self.up) if RANKS in task.parcels else ():
             down, up = state[pair.down].copy(), state[pair.up].copy()
             first = self.held(pair, task) + rank_of(task)
@@ -59,8 +59,7 @@ class FLoRASGD(LowRankSGD):
     def change_for(self, parameters: list[Tensor], task: LocalTask) -> Update:
         """Return the function that changes all but the slots that hold what was learned before."""
         change = super().change_for(parameters, task)
-        still = list(self._still(task))
-        parts = [(place, where, parameters[place].detach()[where].clone()) for place, where in still]
+        parts = [(place, where, parameters[place].detach()[where].clone()) for place, where in self._still(task)]
 
         def changed(gradients: list[Tensor]) -> None:
             gradients = owned(gradients)
@@ -76,7 +75,7 @@ class FLoRASGD(LowRankSGD):
     def _still(self, task: LocalTask) -> list[tuple[int, tuple[slice, ...]]]:
         """Return the place of each factor among the parameters, and its entries that are still."""
         arrays = self.model.arrays()
-        found = []
+        found: list[tuple[int, tuple[slice, ...]]] = []
         for pair in pairs_of(layout_of(arrays), self.down, self.up) if RANKS in task.parcels else ():
             held = slice(0, self.held(pair, task))
             down, up = (self.model.names.index(name) for name in (pair.down, pair.up))

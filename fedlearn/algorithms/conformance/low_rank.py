@@ -84,7 +84,7 @@ class LowRank:
 def matrix(seed: float, rows: int, columns: int) -> Float64:
     """Return a matrix of numbers that float32 holds."""
     numbers = np.cos(seed + 2.3 * np.arange(rows * columns) ** 1.1)
-    return np.round(64 * numbers).reshape(rows, columns) / 64
+    return np.asarray(np.round(64 * numbers).reshape(rows, columns) / 64)
 
 
 def weight() -> Float64:

@@ -52,7 +52,7 @@ def are_ignored(targets: NDArray[Any]) -> NDArray[np.bool_]:
     >>> are_ignored(np.array([[-100, 2]])), are_ignored(np.array([-100, 2]))
     (array([[ True, False]]), array([False, False]))
     """
-    return (targets == IGNORED) & (targets.ndim > 1)
+    return np.asarray((targets == IGNORED) & (targets.ndim > 1))
 
 
 def _are_counted(classes: Classes, found: Dataset) -> bool:

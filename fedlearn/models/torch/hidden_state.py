@@ -237,12 +237,14 @@ def _module_of(thing: Any) -> str:
 
 
 def _is_of_the_user(thing: Any) -> bool:
-    """Return whether a class or function is the user's: neither known, nor of another installed library.
+    """Return whether a class or function is the user's: neither known, nor Python's, nor of another installed library.
 
-    Of installed libraries only the attributes of objects are searched: their code refers to too much.
+    Of installed libraries only the attributes of objects are searched: their code refers to too much. Of Python's it
+    refers to what must not be put back, such as the list of threads.
     """
     package = thing.__module__.partition(".")[0]
-    return not _is_known(thing) and (package == "__main__" or not _is_installed(package))
+    is_python = package in PYTHONS
+    return not (is_python or _is_known(thing)) and (package == "__main__" or not _is_installed(package))
 
 
 @cache

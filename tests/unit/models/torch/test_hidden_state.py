@@ -189,6 +189,25 @@ def test_while_it_is_left_nothing_is_put_back():
     assert module.n == 7
 
 
+def test_the_list_of_threads_is_pythons_own():
+    class Waits(nn.Module):
+        def forward(self, x):
+            return x if threading.current_thread() is threading.main_thread() else -x
+
+        thread = threading.Thread
+
+    beside = Beside({"": Waits()})
+    with_one, ends = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: (with_one.set(), ends.wait(10)))
+    thread.start()
+    with_one.wait(10)
+    beside.put_back()
+    is_listed = thread in threading.enumerate()
+    ends.set()
+    thread.join()
+    assert is_listed
+
+
 def test_what_cannot_be_seen_is_left_alone():
     module = nn.Identity()
     module.iterator, module.lock = itertools.count(), threading.Lock()
