@@ -114,11 +114,11 @@ def vars_of(certificate):
 
 @pytest.mark.long
 def test_killed_in_the_middle_the_same_command_goes_on(with_and_never, monkeypatch):
-    run, client, _, never = with_and_never({**LINEAR, "rounds.total": 30, "rounds.keep_every": 5})
+    run, client, _, never = with_and_never({**LINEAR, "rounds.total": 30, "rounds.keep_every": 2})
     out = Run(run.folder.with_name("anew"))
     words = ["-m", "fedlearn", "forget", str(run.folder), "--client", str(client), "--out", str(out.folder), "--quiet"]
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
-    before = max(number for number in kept_rounds(run.folder) if number < late_comer(run)[1])
+    before = max((number for number in kept_rounds(run.folder) if number < late_comer(run)[1]), default=0)
     process = subprocess.Popen([sys.executable, *words], cwd=ROOT)
     wait_until(lambda: out.committed > before + 1 or process.poll() is not None, "a round", every=0.002)
     process.send_signal(signal.SIGKILL)
