@@ -147,7 +147,7 @@ def certified(path: Path) -> Certificate:
 
 def _check(folder: Path, config: RunConfig, manifest: Manifest, client: int, scaling: str) -> None:
     """Refuse a run that cannot forget a client exactly."""
-    if why := _why_not(config, manifest):
+    if why := why_not(config, manifest):
         raise UsageError(f"{folder}: {why}")
     if not 0 <= client < config.clients or client in config.absent:
         raise UsageError(f"--client {client}: no such client takes part in {folder}; it has {config.clients}, from 0")
@@ -162,7 +162,7 @@ def _check(folder: Path, config: RunConfig, manifest: Manifest, client: int, sca
         raise UsageError(f"{folder}: it is not what it was when it ended: {wrong[0]}")
 
 
-def _why_not(config: RunConfig, manifest: Manifest) -> str:
+def why_not(config: RunConfig, manifest: Manifest) -> str:
     """Return why a run with these settings cannot forget a client exactly; empty if it can."""
     spec, rounds = model_spec(config.model.name), config.rounds
     takes_all = rounds.selector == "uniform" and config.goal_count == config.clients - len(config.absent)

@@ -6,14 +6,16 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from fedlearn.commands.forgetting import Certificate, forgotten
+from fedlearn.commands.forgetting import Certificate, forgotten, why_not
 from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.runs.kept_whole import kept_rounds
+from fedlearn.runs.manifest import Manifest
 
-from .conftest import PLUGINS, ROOT, Run, end_of, some_slow, wait_until
+from .conftest import PLUGINS, ROOT, Run, config_of, end_of, some_slow, wait_until
 
 CLIENTS, ROUNDS, EXAMPLES = 12, 6, 1437  # of the training rows of digits
 RANKED = {"clients": CLIENTS, "rounds.cohort": 4, "rounds.total": ROUNDS, "rounds.selector": "ranked",
@@ -112,11 +114,11 @@ def vars_of(certificate):
 
 @pytest.mark.long
 def test_killed_in_the_middle_the_same_command_goes_on(with_and_never, monkeypatch):
-    run, client, _, never = with_and_never({**LINEAR, "rounds.total": 30, "rounds.keep_every": 5})
+    run, client, _, never = with_and_never({**LINEAR, "rounds.total": 30, "rounds.keep_every": 2})
     out = Run(run.folder.with_name("anew"))
     words = ["-m", "fedlearn", "forget", str(run.folder), "--client", str(client), "--out", str(out.folder), "--quiet"]
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
-    before = max(number for number in kept_rounds(run.folder) if number < late_comer(run)[1])
+    before = max((number for number in kept_rounds(run.folder) if number < late_comer(run)[1]), default=0)
     process = subprocess.Popen([sys.executable, *words], cwd=ROOT)
     wait_until(lambda: out.committed > before + 1 or process.poll() is not None, "a round", every=0.002)
     process.send_signal(signal.SIGKILL)
@@ -128,21 +130,27 @@ def test_killed_in_the_middle_the_same_command_goes_on(with_and_never, monkeypat
 
 REFUSED = {
     "uniform": ({"rounds.selector": "uniform"}, "use 'ranked' in runs that are to forget, or a cohort of all"),
-    "secure sums": ({"secure.sums": "unmasked"}, "clients refuse that"),
-    "exact sums": ({"model.name": "statistics", "rounds.total": 1}, "two exact sums show"),
-    "private clients": ({"model.name": "linear", "privacy.protects": "nodes", "privacy.epsilon": 8.0},
-                        "the others would pay"),
-    "asynchronous": ({"rounds.schedule": "buffered", "devices.name": "alike"}, "use 'synchronous'"),
+    "secure sums": ({**ALL, "secure.sums": "masked"}, "a sum less another sum shows what the client has sent"),
+    "exact sums": ({**ALL, "model.name": "statistics", "data.dataset": "diabetes"}, "two exact sums show the rows"),
+    "private clients": ({**ALL, "privacy.protects": "nodes"}, "the others would pay for the same rounds again"),
+    "private trees": ({**ALL, "model.name": "dp-forest", "data.dataset": "adult"}, "a private run"),
+    "asynchronous": ({**ALL, "rounds.schedule": "buffered"}, "use 'synchronous'"),
+    "a baseline": ({**ALL, "training.baseline": "local"}, "a baseline has no common model"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", some_slow(REFUSED, ["uniform"], long=[*REFUSED][1:]))
-def test_a_run_that_cannot_forget_says_why_in_one_line(case, execute):
-    settings, why = case
-    run = execute({**QUADRATIC, **settings}, engine="inline")
-    with pytest.raises(UsageError) as refused:
-        forgotten(run.folder, 3)
-    assert why in str(refused.value) and "\n" not in str(refused.value)
+@pytest.mark.parametrize(("settings", "why"), REFUSED.values(), ids=REFUSED)
+def test_settings_under_which_nothing_is_forgotten_are_named(settings, why, tmp_path):
+    said = why_not(config_of({**QUADRATIC, **settings}, "inline", tmp_path), replace(Manifest.empty(), data="rows"))
+    assert why in said and "\n" not in said
+    assert not why_not(config_of(QUADRATIC, "inline", tmp_path), replace(Manifest.empty(), data="rows"))
+    assert "private" in why_not(config_of(QUADRATIC, "inline", tmp_path), Manifest.empty())  # no hash of its rows
+
+
+def test_a_run_that_cannot_forget_says_why_in_one_line_and_makes_no_folder(execute, capsys):
+    run = execute({**QUADRATIC, "rounds.selector": "uniform", "rounds.total": 1}, engine="inline")
+    assert end_of("forget", run.folder, "--client", 3) == 2
+    assert capsys.readouterr().err.count("\n") == 1
     assert not run.folder.with_name(f"{run.folder.name}-without-3").exists()
 
 

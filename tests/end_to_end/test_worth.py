@@ -80,7 +80,7 @@ def test_the_command_divides_the_gain_and_the_page_shows_it(execute, capsys):
 
 
 REFUSED = {
-    "secure sums": {"secure.sums": "unmasked"},
+    "secure sums": {"secure.sums": "unmasked", "clients": 20, "rounds.cohort": 12},
     "private clients": {"model.name": "linear", "privacy.protects": "nodes", "privacy.epsilon": 8.0},
     "median": {"strategy.name": "median"},
     "control variates": {"strategy.name": "scaffold:Scaffold"},
