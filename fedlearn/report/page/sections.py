@@ -271,6 +271,7 @@ def _skew(runs: Sequence[StoredRun]) -> str:
 def _emptiness(chart: HeatMap, names: Sequence[str], *, of: int) -> str:
     sizes = chart.counts.sum(axis=0)
     empty = int((sizes == 0).sum())
-    text = f"Examples per client: {sizes.min()} to {sizes.max()}, at most {chart.counts.max()} in a cell."
+    each = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes.max()}"
+    text = f"Examples per client: {each}, at most {chart.counts.max()} in a cell."
     none = f" {empty} clients have none." if empty else ""
     return text + none + (f" Of {few(names)}." if len(names) < of else "")
