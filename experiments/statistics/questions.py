@@ -179,6 +179,7 @@ def survival() -> list[Question]:
     cox = fit("cox", sites(rossi, "week", of_rossi), event="arrest", score_cells=400)
     columns = cox.table("coefficients").index.str.replace(": yes", "").tolist()
     stratified = fit("cox", sites(rossi, "week", of_rossi), event="arrest", strata="wexp")
+    tested = lifelines.statistics.proportional_hazard_test(theirs, plain, time_transform="rank")
     breslow = sm.PHReg(plain.week, plain[columns], status=plain.arrest, ties="breslow").fit(disp=0)
     return [
         Question("lifelines", "median of all (waltons)", '`fit("kaplan-meier")`',
@@ -205,7 +206,10 @@ def survival() -> list[Question]:
                  [*breslow.params, *breslow.bse]),
         Question("lifelines", "C index", '`fit("cox", score_cells=400)`', [cox.facts["C index"]],
                  [theirs.concordance_index_], f"off by at most {cox.facts['C index off by']:.2g}, as it says"),
-        Question("lifelines", "are hazards proportional?", "", [], [], "no test is computed"),
+        Question("lifelines", "are hazards proportional?", '`.table("proportional_hazards")`',
+                 list(cox.table("proportional_hazards")["chi2"])[:-1],
+                 list(tested.summary.test_statistic[columns]),
+                 "the score test of R's `cox.zph`; lifelines approximates it"),
     ]  # fmt: skip
 
 

@@ -60,6 +60,12 @@ class Analysis(SumsModel):
         super().__init__(schema)
         self.declared = Declared(schema)
 
+    @classmethod
+    def of(cls, spec: DataSpec, options: Mapping[str, Any]) -> Self:
+        """Return the analysis of a data set, with the user's options; raise `SettingError` for others."""
+        given = options_for(cls, options, setting="model.options", reserved=("schema", *cls.not_taken))
+        return cls(table_of(cls.name, spec, of_one_target=False), **given)
+
     @abstractmethod
     def fit(self, tables: Sequence[Examples]) -> Answer:
         """Return the answer for tables in one place: each is what one node would hold."""
@@ -226,9 +232,3 @@ def symmetric(products: FloatArray, size: int) -> FloatArray:
     matrix = np.zeros((*products.shape[:-1], size, size))
     matrix[..., first, second] = matrix[..., second, first] = products
     return matrix
-
-
-def built(kind: type[Analysis], spec: DataSpec, options: Mapping[str, Any]) -> Any:
-    """Return an analysis for a data set, with the user's options; raise `SettingError` for other data or options."""
-    given = options_for(kind, options, setting="model.options", reserved=("schema", *kind.not_taken))
-    return kind(table_of(kind.name, spec, of_one_target=False), **given)

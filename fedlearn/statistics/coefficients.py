@@ -53,4 +53,4 @@ def against_null(value: float, null: float | None, degrees: int) -> dict[str, Ce
     if null is None:
         return {}
     ratio = 2 * (value - null)
-    return {"log-likelihood (null)": null, "LR chi2": ratio, "LR p": float(chdtrc(degrees, ratio))}
+    return {"log-likelihood (null)": null, "LR chi2": ratio, "LR df": degrees, "LR p": float(chdtrc(degrees, ratio))}

@@ -22,25 +22,36 @@ face sum up to the events, so that no entry of U is larger than four times their
 *C index* (Harrell et al. 1982): of the pairs of records of which one has the event while the other is at risk, the
 share in which the first has the higher x'b. x'b is counted on a grid of `score_cells`; a pair in one cell counts half,
 so that the index is off by at most half the share of such pairs.
+
+*Proportional hazards* (Grambsch and Therneau 1994, doi:10.1093/biomet/81.3.515; as a score test, like R's `cox.zph`):
+let a coefficient be b + c g(t), with the rank g(t_j) of an event's time among all events. For c = 0, with the gradient
+u_j and information V_j of a time, and sums over j:
+
+    score     U = sum of g_j u_j - M I^-1 (sum of u_j),     M = sum of g_j V_j
+    variance  W = sum of g_j^2 V_j - M I^-1 M
+
+A coefficient's U^2 / W is chi-square distributed, with one degree of freedom; for all of them it is U' W^-1 U. The sums
+of x over D_j are E1 of round 1, in which r is 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy.special import chdtrc
 
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.models.model import Finished
-from fedlearn.runs.answers import Answer, Cell
-from fedlearn.statistics.analysis import BLOCK, blocks, built, power_of_two, products, symmetric, whole
+from fedlearn.runs.answers import Answer, AnswerTable, Cell
+from fedlearn.statistics.analysis import BLOCK, blocks, power_of_two, products, symmetric, whole
 from fedlearn.statistics.cells import LEAST
-from fedlearn.statistics.coefficients import against_null, coefficient_table
+from fedlearn.statistics.coefficients import ROW, against_null, coefficient_table
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
 from fedlearn.statistics.grid import TimeGrid
 from fedlearn.statistics.newton import Climb, Evaluated
@@ -48,7 +59,8 @@ from fedlearn.statistics.regression import Regression
 
 EXACT = 2**53  # whole numbers up to here are exact as float64
 PARTS = 16  # blocks of which the design matrix is made at once
-MISSING = "no test of proportional hazards is computed"
+FLAT = 1e-9  # share of W in its first term, below which it is the error of rounding: no test
+MISSING = "the test of proportional hazards needs ties = 'efron'"
 
 
 class Cox(Regression):
@@ -206,14 +218,14 @@ class Cox(Regression):
         units = self.design.in_own_units()
         covariance = units @ self._covariance(climb.best, rounds) @ units.T
         rows = self._rows(state)
-        size, value = self.design.size, climb.best.value
+        size, value, sites = self.design.size, climb.best.value, int(state["reports"][0])
         null = self._evaluated(np.zeros(size), rounds[0]).value
         return Answer(
             title=f"Cox regression of {self.grid.duration} (proportional hazards)",
             facts={
                 "records": rows.used,
                 "events": int(self._events(rounds[0]).sum()),
-                "sites": int(state["reports"][0]),
+                "sites": sites,
                 "ties": self.ties,
                 **({"strata": self.strata} if self.strata else {}),
                 "grid": f"{self.grid.size:,} times, {self.grid.step:g} apart",
@@ -224,9 +236,12 @@ class Cox(Regression):
                 "rounds": len(rounds),
                 "standard errors": "clustered by site" if self.clustered else "model-based",
             },
-            tables=(coefficient_table(self.design.names, units @ climb.at, covariance, "hazard ratio", self.level),),
+            tables=(
+                coefficient_table(self.design.names, units @ climb.at, covariance, "hazard ratio", self.level),
+                *self._proportional(climb.best, rounds[0], rounds[climb.rounds - 1]),
+            ),
             forest="hazard ratio",
-            notes=(*self._notes(rows), MISSING),
+            notes=(*self._notes(rows, sites), *([MISSING] if self.kinds == 1 else [])),
         )
 
     def _cells(self, rows: Examples) -> NDArray[np.int64]:
@@ -253,6 +268,26 @@ class Cox(Regression):
         of_sites = rounds[-1][-self._products :] / self.cap * self._scale_of_sites(rounds[-2])
         covariance: FloatArray = bread @ symmetric(of_sites, self.design.size) @ bread
         return covariance
+
+    def _proportional(self, best: Evaluated, first: IntArray, last: IntArray) -> list[AnswerTable]:
+        """Return the tests that hazards are proportional, by the sums of round 1 and those at the coefficients."""
+        if self.kinds == 1:
+            return []
+        risk, begun = self._at_risk(best.at, last), self._at_risk(np.zeros(self.design.size), first)
+        events = self._events(first).sum(axis=0)
+        rank = ((np.cumsum(events) - events / 2) / events.sum() - 0.5)[risk.time]
+        mixed, square = risk.information(rank), risk.information(rank**2)
+        projected = np.linalg.solve(best.information, mixed)
+        score = risk.gradient(begun.of_dead[1 : 1 + self.design.size] @ rank, rank) - best.gradient @ projected
+        variance = square - mixed @ projected
+        own = np.diag(variance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.where(own > FLAT * np.diag(square), score**2 / own, np.nan)
+        together = float(score @ np.linalg.pinv(variance, rcond=FLAT, hermitian=True) @ score)
+        degrees = [1] * len(own) + [int(np.linalg.matrix_rank(variance, rtol=FLAT, hermitian=True))]
+        tests = zip([*self.design.names, "all"], [*each.tolist(), together], degrees, strict=True)
+        rows = tuple((name, chi2, df, float(chdtrc(df, chi2))) for name, chi2, df in tests)
+        return [AnswerTable("proportional_hazards", (ROW, "chi2", "df", "p"), rows)]
 
     def _concordance(self, sums: IntArray) -> dict[str, Cell]:
         """Return the C index, and by how much it may be off; nothing where no grid of scores is asked for."""
@@ -287,23 +322,16 @@ class Cox(Regression):
     def _evaluated(self, at: FloatArray, sums: IntArray) -> Evaluated:
         """Return the log-likelihood at some coefficients, by the sums of a round there."""
         size, risk = self.design.size, self._at_risk(at, sums)
-        ties = risk.ties
         of_events = sums[self.counted.length : self.counted.length + size] / self.cap
-        s1, e1 = risk.at_risk[1 : 1 + size], risk.of_dead[1 : 1 + size]
-        s2, e2 = risk.at_risk[1 + size :], risk.of_dead[1 + size :]
-        a, b, c = ties.squared
-        cross = s1 @ (b * e1).T
-        second = symmetric(s2 @ ties.first - e2 @ ties.shared, size)
-        information = second - s1 @ (a * s1).T + cross + cross.T - e1 @ (c * e1).T
         typical = risk.total / max(sums[1] / self.cap, 1.0)  # r of a record
         unit = self._heaviest(at) / self.cap
-        blur = float(unit * ties.events @ np.sqrt(1 / (12 * risk.at_risk[0] * typical)))
+        blur = float(unit * risk.ties.events @ np.sqrt(1 / (12 * risk.at_risk[0] * typical)))
         return Evaluated(
             at=at,
-            value=float(of_events @ at - ties.logs),
+            value=float(of_events @ at - risk.ties.logs),
             value_error=blur,
-            gradient=of_events - s1 @ ties.first + e1 @ ties.shared,
-            information=information,
+            gradient=risk.gradient(of_events),
+            information=risk.information(),
             error=np.full(size, blur),
         )
 
@@ -330,6 +358,19 @@ class AtRisk:
     of_dead: FloatArray
     ties: Ties
     total: float
+
+    def gradient(self, of_events: FloatArray, weight: FloatArray | float = 1.0) -> FloatArray:
+        """Return (size,) the gradient, in which each time has a weight; `of_events` are the sums of x that have it."""
+        s, e = self._first()
+        return np.asarray(of_events - s @ (weight * self.ties.first) + e @ (weight * self.ties.shared))
+
+    def information(self, weight: FloatArray | float = 1.0) -> FloatArray:
+        """Return (size, size) the information, in which each time has a weight."""
+        (s, e), (a, b, c), ties = self._first(), (weight * each for each in self.ties.squared), self.ties
+        s2, e2 = self.at_risk[1 + len(s) :], self.of_dead[1 + len(s) :]
+        cross = s @ (b * e).T
+        second = symmetric(s2 @ (weight * ties.first) - e2 @ (weight * ties.shared), len(s))
+        return np.asarray(second - s @ (a * s).T + cross + cross.T - e @ (c * e).T)
 
     def means(self) -> FloatArray:
         """Return (size, times) the mean columns of those at risk, over the events of a time."""
@@ -387,9 +428,3 @@ def _add(total: IntArray, cells: IntArray, sums: FloatArray, *, is_small: bool) 
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
         added = np.add.reduceat(sums if is_small else sums.astype(np.int64), starts, axis=1)
         total[:, cells[starts]] += added.astype(np.int64)
-
-
-def cox(spec: DataSpec, options: Mapping[str, Any]) -> Cox:
-    """Return the model ``cox`` for a table; raise `SettingError` for other data."""
-    model: Cox = built(Cox, spec, options)
-    return model

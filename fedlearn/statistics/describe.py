@@ -28,10 +28,10 @@ from pydantic import Field
 from scipy.special import chdtrc, fdtrc, stdtr
 
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.models.model import Finished
 from fedlearn.runs.answers import Answer, AnswerTable, Cell
-from fedlearn.statistics.analysis import Exact, blocks, built, products, symmetric, whole
+from fedlearn.statistics.analysis import Exact, blocks, products, symmetric, whole
 from fedlearn.statistics.cells import LEAST, blocks_of, in_blocks, is_small, nothing_to_show
 from fedlearn.statistics.design import Counted, FloatArray, IntArray, Rows
 from fedlearn.statistics.histograms import MISSING
@@ -356,9 +356,3 @@ def independent(counts: FloatArray) -> tuple[Cell, ...]:
 def _share(counts: Mapping[str, float], word: str) -> str:
     total = sum(counts.values())
     return f"{counts[word]:,.0f} ({100 * counts[word] / total:.1f})" if total else "0"
-
-
-def describe(spec: DataSpec, options: Mapping[str, Any]) -> Describe:
-    """Return the model ``describe`` for a table; raise `SettingError` for other data."""
-    model: Describe = built(Describe, spec, options)
-    return model

@@ -13,16 +13,16 @@ product of its own gradient (Cameron and Miller 2015, "A practitioner's guide to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.runs.answers import Answer, Cell
-from fedlearn.statistics.analysis import Analysis, blocks, built, power_of_two, products, symmetric, whole
+from fedlearn.statistics.analysis import Analysis, blocks, power_of_two, products, symmetric, whole
 from fedlearn.statistics.cells import LEAST
 from fedlearn.statistics.coefficients import against_null, coefficient_table
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
@@ -168,7 +168,7 @@ class GLM(LinearModel, Regression):
             },
             tables=(coefficient_table(self.design.names, estimates, covariance, self.family.ratio, self.level),),
             forest=self.family.ratio or "coef",
-            notes=(*self._notes(rows), *([PENALIZED] if self._penalty.any() else [])),
+            notes=(*self._notes(rows, sites), *([PENALIZED] if self._penalty.any() else [])),
         )
 
     def _split(self, array: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -242,15 +242,10 @@ class GLM(LinearModel, Regression):
             assert start is not None
             value, without = (self._profile(each, null.weight) for each in (squares, -2 * start))
             more = {"residual std": self._half * float(np.sqrt(squares / (null.weight - size)))}
+            more |= {} if self.offset or not start else {"R squared": 1 + squares / (2 * start)}
         tests = {} if self._penalty.any() else against_null(value, without, size - 1)
         return {"log-likelihood": value, "AIC": 2 * size - 2 * value, **tests, **more}
 
     def _profile(self, squares: float, weight: float) -> float:
         """Return the log-likelihood of normal outcomes at their own variance: -n / 2 (log (2 pi RSS / n) + 1)."""
         return float(-weight / 2 * (np.log(2 * np.pi * squares * self._half**2 / weight) + 1))
-
-
-def glm(spec: DataSpec, options: Mapping[str, Any]) -> GLM:
-    """Return the model ``glm`` for a table; raise `SettingError` for other data."""
-    model: GLM = built(GLM, spec, options)
-    return model

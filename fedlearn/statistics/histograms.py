@@ -106,23 +106,28 @@ class Columns:
         Number of bins of a numeric column, at least 1: of equal width, or of equal ratio if it is declared ``"log"``.
     chosen
         Names of the columns; all unless given.
+
+    Attributes
+    ----------
+    edges
+        Column of numbers -> (bins + 1,) the ends of its cells.
     """
 
     def __init__(self, schema: TableSchema, bins: int, chosen: Sequence[str] = ()) -> None:
         numbers: dict[str, Any] = {**schema.bounds, **schema.ranges}
         self._all = (*schema.features, *schema.learned)
         self.names = tuple(name for name in self._all if not chosen or name in chosen)
-        self._edges = {name: _edges(given, bins) for name, given in numbers.items() if name in self.names}
+        self.edges = {name: _edges(given, bins) for name, given in numbers.items() if name in self.names}
         self._words = schema.words
         self.sizes = [len(self.labels(name)) for name in self.names]
-        self.length = 1 + sum(self.sizes) + 2 * len(self._edges)
-        self.most = UNIT * (1 + len(self.names) + len(self._edges))
+        self.length = 1 + sum(self.sizes) + 2 * len(self.edges)
+        self.most = UNIT * (1 + len(self.names) + len(self.edges))
 
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the labels of a column's cells."""
         if name in self._words:
             return (*self._words[name], MISSING)
-        return (*(f"[{low:g}, {high:g})" for low, high in pairwise(self._edges[name].tolist())), MISSING)
+        return (*(f"[{low:g}, {high:g})" for low, high in pairwise(self.edges[name].tolist())), MISSING)
 
     def cells(self, rows: FloatArray, targets: FloatArray) -> list[IntArray]:
         """Return (rows,) the cell of each row, for each column; what is not declared is missing."""
@@ -137,7 +142,7 @@ class Columns:
         values = self._values(rows, targets)
         cells = zip(self.cells(rows, targets), self.sizes, strict=True)
         counts = [np.bincount(cell, minlength=size) for cell, size in cells]
-        places = [np.rint(UNIT * self._place(name, values[name])) for name in self._edges]
+        places = [np.rint(UNIT * self._place(name, values[name])) for name in self.edges]
         moments = [places, [np.rint(each * (UNIT - each) / UNIT) for each in places]]
         sums = [np.nansum(each) for moment in moments for each in moment]
         return np.concatenate([[UNIT * len(rows)], *(UNIT * each for each in counts), sums]).astype(np.int64)
@@ -148,8 +153,8 @@ class Columns:
         count, *rest = sums / unit
         deviation = float(np.sqrt(variance)) / unit
         *parts, moments = np.split(np.array(rest), np.cumsum(self.sizes))
-        moments = np.append(moments, np.full(2 * len(self._edges) - len(moments), np.nan)).reshape(2, -1)
-        moments_of = dict(zip(self._edges, moments.T, strict=True))
+        moments = np.append(moments, np.full(2 * len(self.edges) - len(moments), np.nan)).reshape(2, -1)
+        moments_of = dict(zip(self.edges, moments.T, strict=True))
         columns = {
             name: Histogram(
                 self.labels(name), part, *self._moments(name, count - part[-1], moments_of.get(name), deviation)
@@ -162,7 +167,7 @@ class Columns:
         """Return mean and standard deviation of known values in the unit of the column; NaN where there is none."""
         if moments is None or known < 1:
             return float("nan"), float("nan")
-        low, high = self._edges[name][[0, -1]]
+        low, high = self.edges[name][[0, -1]]
         place, spread = moments / known
         variance = place - spread - place**2
         is_clear = variance > CLEAR * deviation / known
@@ -170,7 +175,7 @@ class Columns:
         return float(low + (high - low) * np.clip(place, 0, 1)), std
 
     def _place(self, name: str, values: FloatArray) -> FloatArray:
-        low, high = self._edges[name][[0, -1]]
+        low, high = self.edges[name][[0, -1]]
         return np.asarray((np.clip(values, low, high) - low) / (high - low))
 
     def _cell(self, name: str, values: FloatArray) -> IntArray:
@@ -179,7 +184,7 @@ class Columns:
             known = (values >= 0) & (values < size)
         else:
             known = ~np.isnan(values)
-            edges = self._edges[name]
+            edges = self.edges[name]
             values = np.minimum(np.searchsorted(edges[1:-1], values, side="right"), size - 1)
         return np.where(known, np.where(known, values, 0), size).astype(np.int64)
 

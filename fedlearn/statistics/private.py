@@ -19,8 +19,8 @@ values, s^2 in the total and in each of the two counts that n is the difference 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -30,9 +30,9 @@ from fedlearn.core.errors import UsageError
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.runs.answers import Answer, AnswerTable, Cell
-from fedlearn.statistics.analysis import Analysis, built
+from fedlearn.statistics.analysis import Analysis
 from fedlearn.statistics.coefficients import interval_titles
 from fedlearn.statistics.describe import ALL, QUARTILES, quantile
 from fedlearn.statistics.design import FloatArray, IntArray
@@ -189,20 +189,7 @@ class NoisyDescribe(Noisy):
         spread = spread if np.isfinite(spread) else 0.5  # the largest that values from 0 to 1 can have
         error = (high - low) * np.sqrt((spread**2 + noise**2 * (1 + 2 * place**2) / known) / known)
         reach = float(ndtri((1 + self.level) / 2) * error)
-        cells = np.maximum(column.counts[:-1], 0)
-        widths = np.full(len(cells), 1 / len(cells))
+        cells, widths = np.maximum(column.counts[:-1], 0), np.diff(self._columns.edges[name]) / (high - low)
         quartiles = [low + (high - low) * quantile(cells, share, widths) for share in QUARTILES]
         ends = (column.mean - reach, column.mean + reach)
         return (round(known), round(column.counts[-1]), column.mean, float(error), *ends, column.std, *quartiles)
-
-
-def dp_kaplan_meier(spec: DataSpec, options: Mapping[str, Any]) -> NoisyKaplanMeier:
-    """Return the model ``dp-kaplan-meier`` for a table; raise `SettingError` for other data."""
-    model: NoisyKaplanMeier = built(NoisyKaplanMeier, spec, options)
-    return model
-
-
-def dp_describe(spec: DataSpec, options: Mapping[str, Any]) -> NoisyDescribe:
-    """Return the model ``dp-describe`` for a table; raise `SettingError` for other data."""
-    model: NoisyDescribe = built(NoisyDescribe, spec, options)
-    return model

@@ -20,27 +20,30 @@ order b + d is off by I^-1 (n_g - N d) for the noise n_g, N in them, beside the 
 
     V = I^-1 (phi I + s^2 1 + t^2 (|d|^2 1 + d d' - diag d^2)) I^-1
 
-phi is the residual variance of normal outcomes, else 1; as w_i^2 <= w_i, phi I is no less than the variance of g. A fit
-ends with one line where the noise in I is not small (`SURE`).
+phi is the residual variance of normal outcomes, else 1; as w_i^2 <= w_i, phi I is no less than the variance of g.
+
+*Too much noise.* A fit ends with one line where the noise of the last round is not small beside the information of any
+round (`SURE`). The noise of an earlier round is larger, and need not be small: b is public there, and only where the
+last round begins. An eigenvalue of I that its noise may have made too small counts as the least that is sure, so that
+b goes not too far.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples
+from fedlearn.data.data_spec import Examples
 from fedlearn.models.model import Finished
 from fedlearn.privacy.released import Released
 from fedlearn.runs.answers import Answer
-from fedlearn.statistics.analysis import built, products, symmetric
+from fedlearn.statistics.analysis import products, symmetric
 from fedlearn.statistics.coefficients import coefficient_table
 from fedlearn.statistics.design import FloatArray, IntArray
 from fedlearn.statistics.families import Normal, Poisson
@@ -115,7 +118,7 @@ class NoisyGLM(LinearModel, Noisy):
         """Return coefficients, standard errors and tests."""
         found = self._path(state).last
         assert found is not None
-        step, identity = np.linalg.solve(found.information, found.gradient), np.eye(self.design.size)
+        step, identity = found.step(), np.eye(self.design.size)
         spread, more = 1.0, {}
         if self._is_straight:
             squares = found.squares - 2 * step @ found.gradient + step @ found.information @ step
@@ -177,10 +180,10 @@ class NoisyGLM(LinearModel, Noisy):
             found: Found | None = self._found(released, path.at)
             if number == 1 and isinstance(self.family, Poisson):
                 found = found and found.from_intercept()
-            if found is None or not found.is_sure():
+            noise_of_last = self.plan.share(number) / self.plan.share(self.plan.rounds)
+            if found is None or not found.is_sure(noise_of_last):
                 return Path(path.at, why=TOO_NOISY.format(number))
-            step = np.linalg.solve(found.information, found.gradient)
-            path = Path(path.at if self._is_straight else np.clip(found.at + step, -FARTHEST, FARTHEST), found)
+            path = Path(path.at if self._is_straight else np.clip(found.at + found.step(), -FARTHEST, FARTHEST), found)
         return path
 
     def _found(self, released: Released, at: FloatArray) -> Found:
@@ -213,10 +216,18 @@ class Found:
     information: FloatArray
     deviations: FloatArray
 
-    def is_sure(self) -> bool:
-        """Return whether the noise in the information is small beside it."""
-        least = float(np.linalg.eigvalsh(self.information)[0])
-        return float(self.deviations[3]) * math.sqrt(len(self.at)) <= SURE * least
+    def least(self) -> float:
+        """Return the least eigenvalue of the information beside which its noise is small."""
+        return float(self.deviations[3]) * math.sqrt(len(self.at)) / SURE
+
+    def is_sure(self, share: float) -> bool:
+        """Return whether a share of the noise in the information is small beside it."""
+        return bool(share * self.least() <= np.linalg.eigvalsh(self.information)[0])
+
+    def step(self) -> FloatArray:
+        """Return I^-1 g, with eigenvalues of I below `least` raised to it."""
+        values, directions = np.linalg.eigh(self.information)
+        return np.asarray(directions @ (directions.T @ self.gradient / np.maximum(values, self.least())))
 
     def from_intercept(self) -> Found | None:
         """Return the same at the best intercept a of a Poisson regression, by sums at zero: means are e^a as large."""
@@ -246,9 +257,3 @@ class Path:
     at: FloatArray
     last: Found | None = None
     why: str = ""
-
-
-def dp_glm(spec: DataSpec, options: Mapping[str, Any]) -> NoisyGLM:
-    """Return the model ``dp-glm`` for a table; raise `SettingError` for other data."""
-    model: NoisyGLM = built(NoisyGLM, spec, options)
-    return model

@@ -13,6 +13,8 @@ from fedlearn.statistics.design import Counted, Design, IntArray, Rows
 from fedlearn.statistics.newton import Climb
 from fedlearn.statistics.remembered import Remembered
 
+SITES = 40  # from which on errors clustered by site hold (Cameron and Miller 2015, section VI: fewer are "few")
+FEW_SITES = "errors clustered by site are mostly too small with few sites, and here are {}: take {} or more"
 ONE_SITE = "errors that are clustered by site need several sites: leave out model.options.clustered"
 
 
@@ -47,6 +49,7 @@ class Regression(Exact):
     def _rows(self, state: State) -> Rows:
         return self.counted.read(self.rounds(state)[0][: self.counted.length] / self.cap)
 
-    def _notes(self, rows: Rows) -> list[str]:
-        """Return the lines of what was left out or moved, and of what categories are compared with."""
-        return [*rows.lines(self.least_count), *self.design.compared()]
+    def _notes(self, rows: Rows, sites: int) -> list[str]:
+        """Return the lines of what was left out or moved, of what categories are compared with, and of few sites."""
+        few = [FEW_SITES.format(sites, SITES)] if self.clustered and sites < SITES else []
+        return [*rows.lines(self.least_count), *self.design.compared(), *few]

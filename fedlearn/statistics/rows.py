@@ -19,13 +19,15 @@ _exact = partial(_of_table, all_rows=True)
 
 DP_STATISTICS = _of_table(f"{FAMILY}.counted:dp_statistics", "adult", rounds="once", is_private=True)
 STATISTICS = replace(DP_STATISTICS, build=f"{FAMILY}.counted:exact_statistics", is_private=False)
-DESCRIBE = _exact(f"{FAMILY}.describe:describe", "adult", rounds="once")
-GLM = _exact(f"{FAMILY}.glm:glm", "adult", rounds=f"{FAMILY}.rows:newton_rounds")
-KAPLAN_MEIER = _exact(f"{FAMILY}.survival:kaplan_meier", "diabetes", rounds="once")
-DP_DESCRIBE = replace(DESCRIBE, build=f"{FAMILY}.private:dp_describe", is_private=True)
-DP_KAPLAN_MEIER = replace(KAPLAN_MEIER, build=f"{FAMILY}.private:dp_kaplan_meier", is_private=True)
-DP_GLM = replace(GLM, build=f"{FAMILY}.private_glm:dp_glm", rounds=f"{FAMILY}.rows:private_rounds", is_private=True)
-COX = _exact(f"{FAMILY}.cox:cox", "diabetes", rounds=f"{FAMILY}.rows:newton_rounds")
+DESCRIBE = _exact(f"{FAMILY}.describe:Describe.of", "adult", rounds="once")
+GLM = _exact(f"{FAMILY}.glm:GLM.of", "adult", rounds=f"{FAMILY}.rows:newton_rounds")
+KAPLAN_MEIER = _exact(f"{FAMILY}.survival:KaplanMeier.of", "diabetes", rounds="once")
+DP_DESCRIBE = replace(DESCRIBE, build=f"{FAMILY}.private:NoisyDescribe.of", is_private=True)
+DP_KAPLAN_MEIER = replace(KAPLAN_MEIER, build=f"{FAMILY}.private:NoisyKaplanMeier.of", is_private=True)
+DP_GLM = replace(
+    GLM, build=f"{FAMILY}.private_glm:NoisyGLM.of", rounds=f"{FAMILY}.rows:private_rounds", is_private=True
+)
+COX = _exact(f"{FAMILY}.cox:Cox.of", "diabetes", rounds=f"{FAMILY}.rows:newton_rounds")
 
 
 def newton_rounds(flat: Mapping[str, Any], defaults: RunConfig) -> int:

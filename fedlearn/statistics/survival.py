@@ -17,7 +17,7 @@ Times with small counts are merged with later ones (`fedlearn.statistics.cells`)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,10 @@ from pydantic import Field
 from scipy.special import chdtrc, ndtri
 
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
+from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.models.model import Finished
 from fedlearn.runs.answers import Answer, AnswerTable, Cell, Curve
-from fedlearn.statistics.analysis import Analysis, Exact, built
+from fedlearn.statistics.analysis import Analysis, Exact
 from fedlearn.statistics.cells import LEAST, blocks_of, in_blocks, is_small, nothing_to_show
 from fedlearn.statistics.coefficients import interval_titles
 from fedlearn.statistics.design import Counted, FloatArray, IntArray
@@ -290,9 +290,3 @@ def log_rank(groups: Sequence[str], events: FloatArray, left: FloatArray) -> Ans
     ]
     rows.append(("log-rank test", int(d.sum()), float(expected.sum()), chi2, len(present), chance))
     return AnswerTable("log_rank", ("group", "events", "expected", "chi2", "df", "p"), tuple(rows))
-
-
-def kaplan_meier(spec: DataSpec, options: Mapping[str, Any]) -> KaplanMeier:
-    """Return the model ``kaplan-meier`` for a table; raise `SettingError` for other data."""
-    model: KaplanMeier = built(KaplanMeier, spec, options)
-    return model

@@ -57,7 +57,8 @@ def plugin(reference):
     found = resolve_name(reference)
     if not isinstance(found, ModelSpec):
         return found
-    return resolve_name(found.build if isinstance(found.build, str) else found.build.args[0])
+    built = resolve_name(found.build if isinstance(found.build, str) else found.build.args[0])
+    return getattr(built, "__self__", built)  # the class of a class method
 
 
 def test_each_class_and_function_says_what_it_is():

@@ -13,7 +13,7 @@ import fedlearn
 from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.data import load_dataset
 from fedlearn.statistics import fit
-from tests.end_to_end.conftest import PATIENCE, end_of
+from tests.end_to_end.conftest import PATIENCE, end_of, resumed
 from tests.oracles.studies import BOUNDS, WORDS, patients
 
 FEW = {"clients": 6, "rounds.cohort": 0, "rounds.total": 40}
@@ -95,12 +95,18 @@ def test_a_paused_fit_goes_on_to_the_same_bytes(execute, survival):
 
 
 @pytest.mark.long
-def test_a_killed_fit_goes_on_to_the_same_bytes(command, execute, survival):
-    killed = command({**survival, "model.options": json.dumps(survival["model.options"])})
-    killed.wait_for_round(2)
+@pytest.mark.parametrize(("model", "engine"), [("COX", "embedded"), ("ANALYSIS", "inline")])
+def test_a_masked_fit_that_is_killed_in_round_3_goes_on_to_the_bytes_without_masks(
+    in_the_middle, execute, survival, declared, model, engine
+):
+    asked = survival if model == "COX" else {**LOGIT, "data.dataset": declared("sick")}
+    clear = {**asked, "model.name": f"faulty_analysis:{model}"}
+    options = {"model.options": json.dumps(asked.get("model.options", {}))}
+    killed = in_the_middle({**clear, **options, "secure.sums": "masked", "engine.name": engine}, "hang:3:3")
     killed.signal(signal.SIGKILL, group=True)
-    assert end_of("simulate", "--quiet", "--resume", killed.run.folder) == 0
-    assert killed.run.sha == execute(survival, engine="inline").sha
+    assert killed.run.committed == 2
+    assert resumed(killed.run).sha == execute(clear, engine="inline").sha
+    assert killed.run.committed > 3
 
 
 def test_a_node_that_fails_in_a_later_round_ends_the_fit_with_one_line(execute, declared, monkeypatch):

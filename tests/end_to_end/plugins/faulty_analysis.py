@@ -1,13 +1,13 @@
-"""A regression whose nodes misbehave where FAULTS says so (`faulty`)."""
+"""Regressions whose nodes misbehave where FAULTS says so (`faulty`)."""
 
 from dataclasses import replace
 
 from faulty import misbehave
 
 from client.learners.sums import ExactSumsLearner
-from fedlearn.models.tables import table_of
+from fedlearn.statistics import rows
+from fedlearn.statistics.cox import Cox
 from fedlearn.statistics.glm import GLM
-from fedlearn.statistics.rows import GLM as ROW
 
 
 class FaultyLearner(ExactSumsLearner):
@@ -20,8 +20,9 @@ class FaultyGLM(GLM):
     learner = "faulty_analysis:FaultyLearner"
 
 
-def build(spec, options):
-    return FaultyGLM(table_of("faulty", spec), **options)
+class FaultyCox(Cox):
+    learner = "faulty_analysis:FaultyLearner"
 
 
-ANALYSIS = replace(ROW, build="faulty_analysis:build")
+ANALYSIS = replace(rows.GLM, build="faulty_analysis:FaultyGLM.of")
+COX = replace(rows.COX, build="faulty_analysis:FaultyCox.of")

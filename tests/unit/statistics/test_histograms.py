@@ -74,7 +74,7 @@ def test_noise_that_may_be_as_large_tells_no_deviation_and_the_mean_stays():
 def test_sums_of_a_run_before_second_moments_are_still_read():
     columns, data = Columns(REGRESSION, 4), examples(500, REGRESSION)
     now = columns.sums(data.inputs, data.targets)
-    before = np.rint(now[: -len(columns._edges)] * BEFORE / UNIT).astype(np.int64)
+    before = np.rint(now[: -len(columns.edges)] * BEFORE / UNIT).astype(np.int64)
     old, new = columns.read(before, 0.0), columns.read(now, 0.0)
     assert old.count == new.count == 500 and np.isnan(old.columns["a"].std)
     assert old.columns["a"].counts.tolist() == new.columns["a"].counts.tolist()

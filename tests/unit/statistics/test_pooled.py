@@ -59,6 +59,8 @@ def test_glm_of_uneven_sites_is_that_of_statsmodels(count):
         own = sm.OLS(y, x).fit() if family == "normal" else expected
         assert found.facts["log-likelihood"] == pytest.approx(own.llf, **EXACT)
         assert found.facts["AIC"] == pytest.approx(own.aic, **EXACT)
+        if family == "normal":
+            assert found.facts["R squared"] == pytest.approx(own.rsquared, **EXACT)
         if not offset and family != "normal":
             assert found.facts["log-likelihood (null)"] == pytest.approx(expected.llnull, **EXACT)
 
@@ -71,6 +73,14 @@ def test_errors_that_are_clustered_by_site_are_those_of_statsmodels():
     model = sm.GLM((FRAME.sick == "yes").astype(float), sm.add_constant(matrix(FRAME)), family=sm.families.Binomial())
     expected = model.fit(tol=1e-14, cov_type="cluster", cov_kwds={"groups": site})
     assert found["std err"].tolist() == pytest.approx(expected.bse.tolist(), rel=1e-7)
+
+
+def test_few_sites_are_said_to_make_clustered_errors_too_small():
+    notes = {
+        count: fit("glm", [table(FRAME[at::count], "sick", ["age"]) for at in range(count)], clustered=True).notes
+        for count in (5, 40)
+    }
+    assert "too small with few sites, and here are 5" in notes[5][-1] and notes[40] == notes[5][:-1]
 
 
 def test_a_weight_is_how_often_a_record_counts():
@@ -159,6 +169,48 @@ def numeric_information(x, times, events, b, *, is_efron):
         for h in steps
     ]  # fmt: skip
     return -np.array(sums)
+
+
+@pytest.mark.parametrize("strata", ["", "ward"])
+def test_the_test_of_proportional_hazards_is_the_score_test_of_coefficients_that_change_with_ranks(strata):
+    columns = ["age", "dose", "sex"]
+    tables = at_sites(FRAME, "weeks", [*columns, "ward", "died"], 8)
+    found = fit("cox", tables, event="died", columns=columns, strata=strata)
+    x, b = matrix(FRAME, columns).to_numpy(), found.table("coefficients")["coef"].to_numpy()
+    times, events = FRAME.weeks.to_numpy(), (FRAME.died == "yes").to_numpy()
+    place = FRAME.ward.to_numpy() if strata else np.zeros(len(FRAME))
+    ranks = stats.rankdata(times[events])
+    score, information = np.zeros(6), np.zeros((6, 6))
+    for stratum in np.unique(place):
+        for time in np.unique(times[events & (place == stratum)]):
+            at_risk = (times >= time) & (place == stratum)
+            dead = at_risk & (times == time) & events
+            more = np.hstack([x, x * ranks[times[events] == time][0]])  # x, and x times the rank of the time
+            score += more[dead].sum(axis=0)
+            for share in np.arange(dead.sum()) / dead.sum():
+                weight = np.exp(x @ b) * (at_risk - share * dead)
+                mean = weight @ more / weight.sum()
+                score -= mean
+                information += (more * weight[:, None]).T @ more / weight.sum() - np.outer(mean, mean)
+    assert np.abs(score[:3] / np.sqrt(np.diag(information)[:3])).max() < 1e-6
+    expected = []
+    for own in ([3], [4], [5], [3, 4, 5]):
+        asked = [0, 1, 2, *own]
+        expected.append(score[asked] @ np.linalg.solve(information[np.ix_(asked, asked)], score[asked]))
+    tests = found.table("proportional_hazards")
+    assert tests["chi2"].tolist() == pytest.approx(expected, rel=1e-6)
+    assert tests["p"].tolist() == pytest.approx(stats.chi2.sf(expected, [1, 1, 1, 3]).tolist(), rel=1e-6)
+
+
+def test_hazards_that_cross_are_not_proportional():
+    rng = np.random.default_rng(3)
+    frame = patients(900, seed=5)
+    weeks = np.where(frame.sex == "m", 18 + rng.normal(0, 3, 900), rng.exponential(18, 900))
+    frame = frame.assign(weeks=np.ceil(np.clip(weeks, 1, 60)), died="yes")
+    tests = fit("cox", table(frame, "weeks", ["age", "sex", "died"]), event="died").table("proportional_hazards")
+    assert tests.loc["sex: m", "p"] < 1e-6 < 0.01 < tests.loc["age", "p"]
+    breslow = fit("cox", table(frame, "weeks", ["age", "sex", "died"]), event="died", ties="breslow")
+    assert [each.name for each in breslow.tables] == ["coefficients"] and "ties = 'efron'" in breslow.notes[-1]
 
 
 def test_the_c_index_is_that_of_all_pairs_within_the_error_that_is_said():
