@@ -11,8 +11,9 @@ Source: McCullagh and Nelder 1989, "Generalized Linear Models", section 2.2.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, gammaln, xlog1py, xlogy
@@ -42,30 +43,30 @@ class Null:
     has_offset: bool
 
 
-class Family(Protocol):
+class Family(ABC):
     """A family: its terms of a record, and their bounds."""
 
-    title: str
-    ratio: str
+    title: ClassVar[str]
+    ratio: ClassVar[str]  # name of exp(b); empty where it means nothing
 
+    @abstractmethod
     def terms(self, y: FloatArray, predictor: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return (rows,) what each record adds to value, residual y - m, and weight of x x'."""
-        ...
 
+    @abstractmethod
     def largest(self, y: float, predictor: float) -> tuple[float, float, float]:
         """Return the most that these can be, for outcomes and predictors of at most these sizes."""
-        ...
 
     def start(self, null: Null) -> float | None:
         """Return the intercept that is best alone; None where Newton's first step is as good."""
-        ...
+        return None
 
+    @abstractmethod
     def null_value(self, null: Null) -> float | None:
         """Return the log-likelihood of the intercept alone; None where there is no closed form."""
-        ...
 
 
-class Normal:
+class Normal(Family):
     """Normal outcomes with one variance; log-likelihoods are given at variance 1."""
 
     title, ratio = "linear regression (normal)", ""
@@ -79,15 +80,12 @@ class Normal:
         """Return their bounds."""
         return (y + predictor) ** 2 / 2, y + predictor, 1.0
 
-    def start(self, null: Null) -> None:
-        """Return nothing: Newton's first step is the answer."""
-
     def null_value(self, null: Null) -> float:
         """Return the value at the mean of y - offset: half its square sum is saved."""
         return null.value + null.gradient**2 / (2 * null.weight)
 
 
-class Binomial:
+class Binomial(Family):
     """Outcomes 0 and 1."""
 
     title, ratio = "logistic regression (binomial)", "odds ratio"
@@ -101,16 +99,13 @@ class Binomial:
         """Return their bounds."""
         return float(np.logaddexp(0, predictor)), 1.0, 0.25
 
-    def start(self, null: Null) -> None:
-        """Return nothing."""
-
     def null_value(self, null: Null) -> float | None:
         """Return n (p log p + q log q) for the share p of events and q = 1 - p."""
         share = null.outcome / null.weight
         return None if null.has_offset else float(null.weight * (xlogy(share, share) + xlog1py(1 - share, -share)))
 
 
-class Poisson:
+class Poisson(Family):
     """Counts; with an offset, rates."""
 
     title, ratio = "Poisson regression", "rate ratio"
