@@ -179,7 +179,7 @@ def survival() -> list[Question]:
     cox = fit("cox", sites(rossi, "week", of_rossi), event="arrest", score_cells=400)
     columns = cox.table("coefficients").index.str.replace(": yes", "").tolist()
     stratified = fit("cox", sites(rossi, "week", of_rossi), event="arrest", strata="wexp")
-    tested = lifelines.statistics.proportional_hazard_test(theirs, plain, time_transform="rank")
+    tested = lifelines.statistics.proportional_hazard_test(theirs, plain, time_transform="km")
     breslow = sm.PHReg(plain.week, plain[columns], status=plain.arrest, ties="breslow").fit(disp=0)
     return [
         Question("lifelines", "median of all (waltons)", '`fit("kaplan-meier")`',

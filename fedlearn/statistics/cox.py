@@ -24,8 +24,8 @@ share in which the first has the higher x'b. x'b is counted on a grid of `score_
 so that the index is off by at most half the share of such pairs.
 
 *Proportional hazards* (Grambsch and Therneau 1994, doi:10.1093/biomet/81.3.515; as a score test, like R's `cox.zph`):
-let a coefficient be b + c g(t), with the rank g(t_j) of an event's time among all events. For c = 0, with the gradient
-u_j and information V_j of a time, and sums over j:
+let a coefficient be b + c g(t), with g(t_j) the share of all records that has had the event before, by Kaplan and
+Meier. For c = 0, with the gradient u_j and information V_j of a time, and sums over j:
 
     score     U = sum of g_j u_j - M I^-1 (sum of u_j),     M = sum of g_j V_j
     variance  W = sum of g_j^2 V_j - M I^-1 M
@@ -158,7 +158,7 @@ class Cox(Regression):
         of_events, scores = np.zeros(self.design.size, np.int64), np.zeros(len(order))
         factor = self.cap / self._heaviest(at)  # a power of two: it changes no digit
         for part in blocks(len(order), PARTS * BLOCK):
-            columns = np.ascontiguousarray(self.design.matrix(rows.at(order[part])).T)
+            columns = np.array(self.design.scaled(rows.at(order[part])))
             scores[part] = at @ columns
             of_events += whole(columns[:, cell[part] % 2 == 1], np.ones(1), self.cap).sum(axis=1)
             for block in blocks(columns.shape[1]):
@@ -260,6 +260,12 @@ class Cox(Regression):
         first = self.counted.length + self.design.size
         return np.asarray(sums[first : first + self.cells] / self.cap).reshape(-1, self.grid.size)
 
+    def _by_cell(self, sums: IntArray) -> IntArray:
+        """Return (kinds, width, strata, times) the sums of all records, and of those with the event."""
+        first = self.counted.length + self.design.size + self.cells
+        of_cells = sums[first : first + self.kinds * self.width * self.cells]
+        return of_cells.reshape(self.kinds, self.width, -1, self.grid.size)
+
     def _covariance(self, best: Evaluated, rounds: Sequence[IntArray]) -> FloatArray:
         """Return (size, size) the covariance of the coefficients of the scaled columns."""
         bread = np.asarray(np.linalg.inv(best.information), np.float64)
@@ -274,11 +280,13 @@ class Cox(Regression):
         if self.kinds == 1:
             return []
         risk, begun = self._at_risk(best.at, last), self._at_risk(np.zeros(self.design.size), first)
-        events = self._events(first).sum(axis=0)
-        rank = ((np.cumsum(events) - events / 2) / events.sum() - 0.5)[risk.time]
-        mixed, square = risk.information(rank), risk.information(rank**2)
+        records = self._by_cell(first)[0, 0].sum(axis=0) / self.cap
+        at_risk = np.maximum(np.cumsum(records[::-1])[::-1], 1)
+        survival = np.cumprod(1 - self._events(first).sum(axis=0) / at_risk)
+        g = 1 - np.append(1.0, survival)[risk.time]  # before the time
+        mixed, square = risk.information(g), risk.information(g**2)
         projected = np.linalg.solve(best.information, mixed)
-        score = risk.gradient(begun.of_dead[1 : 1 + self.design.size] @ rank, rank) - best.gradient @ projected
+        score = risk.gradient(begun.of_dead[1 : 1 + self.design.size] @ g, g) - best.gradient @ projected
         variance = square - mixed @ projected
         own = np.diag(variance)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -309,10 +317,7 @@ class Cox(Regression):
 
     def _at_risk(self, at: FloatArray, sums: IntArray) -> AtRisk:
         """Return the sums at risk, and those of the events, at each time with an event."""
-        unit, first = self._heaviest(at) / self.cap, self.counted.length + self.design.size + self.cells
-        by_cell = sums[first : first + self.kinds * self.width * self.cells]
-        by_cell = by_cell.reshape(self.kinds, self.width, -1, self.grid.size)
-        events = self._events(sums)
+        unit, by_cell, events = self._heaviest(at) / self.cap, self._by_cell(sums), self._events(sums)
         stratum, time = np.nonzero(events)
         at_risk = np.cumsum(by_cell[0, :, :, ::-1], axis=2)[:, :, ::-1][:, stratum, time] * unit  # (width, times)
         of_dead = by_cell[1][:, stratum, time] * unit if self.kinds == 2 else np.zeros_like(at_risk)

@@ -205,9 +205,12 @@ class Design:
 
     def matrix(self, examples: Examples) -> FloatArray:
         """Return (rows, size) the matrix; NaN where a column is missing."""
+        return np.column_stack(self.scaled(examples))
+
+    def scaled(self, examples: Examples) -> list[FloatArray]:
+        """Return the columns of the matrix."""
         ones = [np.ones(len(examples))] if self.intercept else []
-        scaled = [self._scaled(name, examples) for name in self.columns]
-        return np.column_stack([*ones, *(each for part in scaled for each in part)])
+        return [*ones, *(each for name in self.columns for each in self._scaled(name, examples))]
 
     def largest(self, coefficients: FloatArray) -> float:
         """Return the most that the linear predictor can be, in size, for any record within the declared bounds."""

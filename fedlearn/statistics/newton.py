@@ -2,8 +2,8 @@
 
 A round gives value l, gradient g and information I (minus the second derivative) at coefficients b. The next ones are
 b + I^-1 g. If the value has fallen, the step was too long and is halved until it rises. The decrement d^2 = g' I^-1 g
-is the squared length of a step in standard errors: the fit has converged when d <= 1e-9, or when d <= 1e-6 falls no
-more, as rounding keeps it there. The last step is still taken.
+is the squared length of a step in standard errors: the fit has converged when d <= 1e-9, when d is no more than what
+rounding moves b by, or when d <= 1e-6 falls no more. The last step is still taken.
 
 Source: Boyd and Vandenberghe 2004, "Convex Optimization", section 9.5.
 
@@ -26,6 +26,7 @@ CLOSE, CLOSE_ENOUGH = 1e-9, 1e-6  # decrement, in standard errors
 SEPARATED = 1e-5
 MOST_HALVINGS, MOST_CUTS = 30, 6
 SLACK = 10  # standard deviations of rounding by which a value may fall
+BLURRED = 3  # standard deviations of rounding that a step of no use is long
 SINGULAR = 1e-11  # smallest eigenvalue of the information, of columns scaled to unit information
 SEPARATES = "{name!r} separates the outcome: its coefficient has no finite value; leave it out, or draw it to 0 (l2)"
 IMPRECISE = (
@@ -120,7 +121,8 @@ class Climb:
         if start is not None and self.best is None:
             return Climb(start, self.names, rounds=rounds)
         stalls = decrement <= CLOSE_ENOUGH and decrement > self.decrement / 4
-        ended = Finished("the fit has converged") if decrement <= CLOSE or stalls else Finished()
+        is_close = decrement <= max(CLOSE, BLURRED * blur * weight(found.at))
+        ended = Finished("the fit has converged") if is_close or stalls else Finished()
         return replace(
             self, at=found.at + step, best=found, first=first, halvings=0, cuts=self.cuts + (cut > 0),
             decrement=decrement, rounds=rounds, ended=ended,

@@ -33,6 +33,20 @@ def leukemia_table(rows: pd.DataFrame | None = None) -> Dataset:
     return from_frame(frame, target="weeks", target_bounds=(0, 40), categories=categories)
 
 
+def ovarian_table() -> Dataset:
+    """Return days and deaths of 26 women by age and performance (Edmunson et al. 1979; in R's help of `cox.zph`)."""
+    text = """
+        59+1+72.3315+1 115+1+74.4932+1 156+1+66.4658+2 421+0+53.3644+1 431+1+50.3397+1 448+0+56.4301+2 464+1+56.9370+2
+        475+1+59.8548+2 477+0+64.1753+1 563+1+55.1781+2 638+1+56.7562+2 744+0+50.1096+1 769+0+59.6301+2 770+0+57.0521+1
+        803+0+39.2712+1 855+0+43.1233+2 1040+0+38.8932+2 1106+0+44.6000+1 1129+0+53.9068+1 1206+0+44.2055+1
+        1227+0+59.5890+2 268+1+74.5041+2 329+1+43.1370+1 353+1+63.2192+2 365+1+64.4247+1 377+0+58.3096+1
+    """
+    rows = [[float(each) for each in line.split("+")] for line in text.split()]
+    frame = pd.DataFrame(rows, columns=["days", "died", "age", "performance"])
+    bounds = {"died": (0, 1), "age": (30, 80), "performance": (1, 2)}
+    return from_frame(frame, target="days", target_bounds=(0, 1300), bounds=bounds, test_share=0.0)
+
+
 def counts_table() -> Dataset:
     """Return the randomized trial of Dobson 1990, page 93, as in the help of R's `glm`."""
     counts = [18, 17, 15, 20, 10, 20, 25, 13, 12]

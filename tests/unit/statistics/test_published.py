@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedlearn.statistics import fit
-from tests.oracles.studies import counts_table, leukemia, leukemia_table
+from tests.oracles.studies import counts_table, leukemia, leukemia_table, ovarian_table
 
 BY_SITE = [leukemia_table(leukemia().iloc[place::3]) for place in range(3)]
 
@@ -35,6 +35,12 @@ def test_kaplan_meier_and_log_rank_on_the_remissions_of_leukemia(tables):
     assert found.table("survival").loc["placebo", "median"] == 8 and placebo.values[-1] == 0
     assert found.table("log_rank").loc["log-rank test", "chi2"] == pytest.approx(16.79, abs=5e-3)
     assert found.table("log_rank").loc["6-MP", "expected"] == pytest.approx(19.25, abs=5e-3)
+
+
+def test_proportional_hazards_of_the_help_of_cox_zph_in_r():
+    found = fit("cox", ovarian_table(), event="died").table("proportional_hazards")
+    assert found["chi2"].tolist() == pytest.approx([0.698, 2.371, 3.633], abs=5e-4)
+    assert found["p"].tolist() == pytest.approx([0.40, 0.12, 0.16], abs=5e-3) and found["df"].tolist() == [1, 1, 2]
 
 
 def test_poisson_regression_of_the_help_of_glm_in_r():
