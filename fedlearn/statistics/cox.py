@@ -422,7 +422,7 @@ class Ties:
 
 
 def _add(total: IntArray, cells: IntArray, sums: FloatArray, *, is_small: bool) -> None:
-    """Add (width, rows) whole numbers, whose cells do not fall, to the (width, cells) totals.
+    """Add (width, rows) whole numbers, whose cells never fall, also from call to call, to (width, cells) totals.
 
     Parameters
     ----------
@@ -431,5 +431,6 @@ def _add(total: IntArray, cells: IntArray, sums: FloatArray, *, is_small: bool) 
     """
     if len(cells):
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
-        added = np.add.reduceat(sums if is_small else sums.astype(np.int64), starts, axis=1)
-        total[:, cells[starts]] += added.astype(np.int64)
+        begun = total[:, cells[0]].copy()  # only the first cell can have rows of the call before
+        total[:, cells[starts]] = np.add.reduceat(sums if is_small else sums.astype(np.int64), starts, axis=1)
+        total[:, cells[0]] += begun
