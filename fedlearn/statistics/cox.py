@@ -51,7 +51,7 @@ from fedlearn.models.model import Finished
 from fedlearn.runs.answers import Answer, AnswerTable, Cell
 from fedlearn.statistics.analysis import BLOCK, blocks, power_of_two, products, symmetric, whole
 from fedlearn.statistics.cells import LEAST
-from fedlearn.statistics.coefficients import ROW, against_null, coefficient_table
+from fedlearn.statistics.coefficients import against_null, coefficient_table
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
 from fedlearn.statistics.grid import TimeGrid
 from fedlearn.statistics.newton import Climb, Evaluated
@@ -295,7 +295,7 @@ class Cox(Regression):
         degrees = [1] * len(own) + [int(np.linalg.matrix_rank(variance, rtol=FLAT, hermitian=True))]
         tests = zip([*self.design.names, "all"], [*each.tolist(), together], degrees, strict=True)
         rows = tuple((name, chi2, df, float(chdtrc(df, chi2))) for name, chi2, df in tests)
-        return [AnswerTable("proportional_hazards", (ROW, "chi2", "df", "p"), rows)]
+        return [AnswerTable("proportional_hazards", ("proportional hazards", "chi2", "df", "p"), rows)]
 
     def _concordance(self, sums: IntArray) -> dict[str, Cell]:
         """Return the C index, and by how much it may be off; nothing where no grid of scores is asked for."""

@@ -38,7 +38,7 @@ HALF = 0.5 + 1e-12  # a survival of one half may be rounded up
 MARKS = 6  # times at which numbers at risk are shown
 MERGED = (
     "times are merged into {:,}, so that neither events nor other ends are fewer than {} at one, unless 0: "
-    "a restricted mean is too long by up to {:.3g}"
+    "medians may be late, and a restricted mean is too long by up to {:.3g}"
 )
 FEW = "groups with fewer than {} events, or other ends, are left out, of totals as well, unless they have none"
 

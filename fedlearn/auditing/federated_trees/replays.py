@@ -61,7 +61,11 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "pf-forest": [{}, {"max_depth": 0}, {"max_depth": 1, "penalty": 0}, {"leaf": "counts"}],
     "dp-boosting": [{}, {"pairs": 1}],
     "dp-describe": [{}, {"by": "b"}, {"bins": 3, "columns": ["y"]}],
-    "dp-glm": [{"family": family, "outcome": "a", "columns": ["b", "y"]} for family in ("logit", "normal", "poisson")],
+    "dp-glm": [
+        {"family": "normal", "outcome": "y", "columns": ["a", "b"]},  # y reaches its bounds, so that a slip shows
+        {"family": "logit", "outcome": "a", "columns": ["b", "y"]},
+        {"family": "poisson", "outcome": "a", "columns": ["b", "y"]},
+    ],
     "dp-kaplan-meier": [{"event": "b", "step": 0.5}, {"event": "b", "by": "b"}],
 }
 """Model -> the ``model.options`` with which its nodes report; models that are not listed report without options."""
