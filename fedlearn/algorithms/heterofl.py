@@ -103,14 +103,15 @@ class HeteroFLSGD(SGD):
     def at(self, ratio: float) -> SGD:
         """Return the learner of a ratio, which trains a module of its size."""
         if ratio not in self._by_ratio:
-            keep, scaler = self._strategy.slicing.keep, self._strategy.scaler
-            whole = ratio == 1
-            model = self.model if whole else self._made(lambda: self.sliced.cut(keep, ratio, scaler=scaler))
-            self._by_ratio[ratio] = self._learner(model, ratio)
+            self._by_ratio[ratio] = self._learner(self.model if ratio == 1 else self._cut(ratio), ratio)
         return self._by_ratio[ratio]
 
     def _learner(self, model: TorchModel, ratio: float) -> SGD:
         return SGD.from_settings(model, self._config)
+
+    def _cut(self, ratio: float) -> TorchModel:
+        keep, scaler = self._strategy.slicing.keep, self._strategy.scaler
+        return self._made(lambda: self.sliced.cut(keep, ratio, scaler=scaler))
 
     def _made(self, build: Callable[[], Any]) -> TorchModel:
         return TorchModel(build, self.model.spec, self.model.objective).planned(self._config)

@@ -97,7 +97,7 @@ class Drop:
             dropped.add(names[index])
         return [name for name in names if name not in dropped]
 
-    def _sent_of_all(self, layout: Layout, seed: int) -> dict[str, Positions]:
+    def _sent_of_all(self, layout: Layout, seed: int) -> dict[str, Positions | None]:
         """Return the positions that are left after dropping entries until the dropped bytes pass the threshold."""
         names = sorted(layout)
         sizes = np.array([layout[name].size for name in names], int)
@@ -108,7 +108,11 @@ class Drop:
         sent = np.sort(order[min(int(np.searchsorted(dropped_bytes, threshold)), len(order) - 1) :])
         starts = np.append(0, np.cumsum(sizes))
         parts = np.split(sent, np.searchsorted(sent, starts[1:-1]))
-        return {name: part - start for name, part, start in zip(names, parts, starts, strict=False) if len(part)}
+        return {
+            name: None if len(part) == size else part - start
+            for name, part, start, size in zip(names, parts, starts, sizes, strict=False)
+            if len(part) or not size
+        }
 
 
 @lru_cache(maxsize=128)  # a worker decodes what it has just encoded: the draw is made once

@@ -29,7 +29,8 @@ KeepUnits = Callable[[int, float, int], NDArray[np.bool_]]
 """Called with a width, a ratio and a round; returns which units of the width are kept, shape (width,)."""
 
 RATIOS = "strategy.options.ratios"
-SLICE = "slice"  # in an instruction: the ratio of the slice that it brings; without it the state is whole
+SLICE = "slice"
+"""Key of an instruction: the ratio of the slice that it brings; without it the state is whole."""
 ALIVE = 64  # slices whose positions a process holds
 
 

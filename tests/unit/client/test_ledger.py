@@ -212,6 +212,7 @@ NUMBERS = {
     "stop.target",
     "stop.time_limit",
     "data.validation_share",
+    "rounds.without",
 }  # as a text that is empty without one: no other text is taken
 WORDS = {"evaluation.beside"}  # of a list, and no others
 TEXTS = sorted(

@@ -85,9 +85,9 @@ def test_the_line_of_a_round_and_the_live_view_say_it(make_run):
 
 def test_the_page_says_it_of_one_run_and_of_several(stored):
     runs = [stored("a", **of(LOCAL)), stored("b", **of(SEEDED))]
-    for shown in (runs[:1], runs):
+    for shown, meant in ((runs[:1], LOCAL), (runs[1:], SEEDED), (runs, LOCAL)):
         sections = sections_of(shown, title="t", link=lambda run, name: "")
-        assert LOCAL in sections["results"]
+        assert meant in sections["head"] + sections["results"]
 
 
 def test_a_private_run_has_no_picture_of_who_has_what_and_no_word_of_it(stored):

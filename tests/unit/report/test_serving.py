@@ -123,6 +123,7 @@ def test_whoever_comes_gets_all_and_then_what_changes(make_run, monkeypatch):
         "skew",
         "statistics",
         "analysis",
+        "worth",
         "trouble",
         "origins",
         "settings",
