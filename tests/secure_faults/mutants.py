@@ -53,7 +53,7 @@ MUTANTS = (
     Mutant("threshold of half, counting colluders", "fedlearn/secure/level.py", "if 2 * self.threshold > self.neighbors + self.colluders:", "if 2 * self.threshold >= self.neighbors + self.colluders:"),
     Mutant("second roster shared", NODE, "self._roster.digest != roster.digest", "False"),
     Mutant("level below the demands", "fedlearn/secure/policy.py", "level.colluders < self.colluders or", "False or"),
-    Mutant("fewer nodes than demanded", "fedlearn/secure/policy.py", " or len(members) < self.fewest", ""),
+    Mutant("fewer nodes than demanded", "fedlearn/secure/policy.py", "if len(members) < self.fewest:", "if False:"),
     Mutant("a key stands twice", "fedlearn/secure/policy.py", "len(set(keys)) < len(keys)", "False"),
     Mutant("unlisted peer", "fedlearn/secure/policy.py", "if member.verify not in (self.peers or ())", "if False"),
     Mutant("keys not signed", "fedlearn/secure/policy.py", "if not is_signed(member.statement, member.signature, member.verify):", "if False:"),
