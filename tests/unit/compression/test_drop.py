@@ -114,6 +114,12 @@ def test_every_tensor_is_dropped_sometimes_and_kept_sometimes():
         assert 60 < sum(name in names for names in kept) < 140  # 100 expected; deviation of 7
 
 
+def counted(sent, name, layout):
+    """Return how many entries of a parameter are sent: None stands for all."""
+    positions = sent.get(name, ())
+    return layout[name].size if positions is None else len(positions)
+
+
 @given(
     sizes=st.lists(st.integers(1, 300), min_size=1, max_size=6),
     dtypes=st.lists(st.sampled_from(["float16", "float32", "float64"]), min_size=6, max_size=6),
@@ -126,7 +132,7 @@ def test_entries_of_all_parameters_are_dropped_until_the_threshold_is_passed_but
     layout = {f"p{i}": ArraySpec((size,), dtype) for i, (size, dtype) in enumerate(zip(sizes, dtypes, strict=False))}
     sent = Drop(keep_ratio=keep_ratio, granularity="all").chosen({}, layout=layout, seed=seed)
     width = {name: np.dtype(spec.dtype).itemsize for name, spec in layout.items()}
-    left = {name: len(sent.get(name, ())) for name in layout}
+    left = {name: counted(sent, name, layout) for name in layout}
     dropped = sum((layout[name].size - left[name]) * width[name] for name in layout)
     threshold = (1 - keep_ratio) * sum(layout[name].size * width[name] for name in layout)
     assert dropped >= threshold or sum(left.values()) == 1
@@ -138,8 +144,8 @@ def test_one_shuffle_over_all_entries_shares_the_drops_out_by_chance():
     layout = {"small": ArraySpec((10,), "float32"), "large": ArraySpec((990,), "float32")}
     drop = Drop(keep_ratio=0.1, granularity="all")
     draws = [drop.chosen({}, layout=layout, seed=seed) for seed in range(2000)]
-    assert {sum(map(len, sent.values())) for sent in draws} == {100}
-    small = np.array([len(sent.get("small", ())) for sent in draws])
+    assert {sum(counted(sent, name, layout) for name in layout) for sent in draws} == {100}
+    small = np.array([counted(sent, "small", layout) for sent in draws])
     # Hypergeometric: mean 1, none at all in 0.9^10 = 35 % of the draws; six standard deviations of each.
     assert abs(small.mean() - 1) < 6 * 0.95 / 2000**0.5
     assert abs((small == 0).mean() - 0.347) < 6 * 0.011
