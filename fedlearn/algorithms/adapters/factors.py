@@ -93,7 +93,7 @@ def mean_of(products: Iterable[tuple[float, Product]]) -> Product:
 
 
 class Factored(RoundStrategy[Collected]):
-    """Averages everything else as `FedAvg` does, and makes factors of those of the nodes by a rule of its own.
+    """Averages other parameters as `FedAvg` does, and the factors of adapters by its own rule.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Boosted trees as a JSON model of XGBoost, whose scores are the same but for its float32.
+"""Boosted trees as a JSON model of XGBoost, which computes the same scores in float32.
 
 Source: XGBoost's ``doc/model.schema`` (1.7 and later). XGBoost goes left where a float32 is *below* the threshold, and
 a record is here left where it is at most the edge: the threshold is the least float32 above the edge. Categories that a

@@ -1,4 +1,4 @@
-"""A slice is a smaller array of the same name; what comes back of it is null everywhere else."""
+"""A slice is a smaller array of the same name; in the update of a client the other entries are null."""
 
 import numpy as np
 import pytest
