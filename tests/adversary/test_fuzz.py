@@ -15,7 +15,7 @@ from tests.adversary.subjects import chains, subjects
 
 KINDS = {
     "codec": 12,
-    "trees": 12,
+    "trees": 6,
     "sums": 30,
     "runs": 60,
     "ready": 200,

@@ -176,7 +176,9 @@ def asked_all(one):
     }
 
 
-@pytest.mark.parametrize("policy", [{}, {"epsilon_of_a_run": 1.0}], ids=["", "a limit for each run"])
+@pytest.mark.parametrize(
+    "policy", [{}, pytest.param({"epsilon_of_a_run": 1.0}, marks=pytest.mark.long)], ids=["", "a limit for each run"]
+)
 def test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question(node, tmp_path, policy):
     """Of 260 questions each answer has the same bytes, whatever the reason is."""
     answers = {}

@@ -36,6 +36,7 @@ ODD = {
 }  # fmt: skip
 QUICK = ("scaffold", "feddyn", "fedala")  # of memories of nodes and strategies, and parcels
 SEVERAL = [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in NAMES]
+FEDERATED = [each for each in SEVERAL if each.values != ("central",)]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def test_it_makes_the_same_bytes_inline_by_two_workers_and_after_a_kill(name, tw
         assert inline.nodes.equals(two.nodes)
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"central"}))
+@pytest.mark.parametrize("name", FEDERATED)
 def test_it_takes_normalized_nodes_of_any_size_whatever_ran_before(name, tmp_path):
     measured = made(tmp_path / "measured", name, ODD)
     not_measured = made(tmp_path / "not", name, {**ODD, "evaluation.nodes": 0})
@@ -88,7 +89,7 @@ def test_running_statistics_are_those_of_fedavg_after_the_first_round(name, send
     assert not np.allclose(run.state["body.weight"], plain.state["body.weight"])
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"central"}))
+@pytest.mark.parametrize("name", FEDERATED)
 def test_it_takes_labels_at_several_places(name, tmp_path):
     places = {
         "data.dataset": f"{load_places.__module__}:load_places", "model.name": f"{Places.__module__}:Places",

@@ -13,11 +13,12 @@ from PIL import Image
 
 import fedlearn
 from tests.docs.pages import ROOT
-from tests.end_to_end.conftest import end_of
+from tests.end_to_end.conftest import end_of, some_slow
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = [shlex.split(line, comments=True) for line in re.findall(r"^fedlearn (.*)$", TEXT, flags=re.MULTILINE)]
 CHEAP = ("--clients", "10", "--cohort", "4", "--rounds", "1", "--local-epochs", "1")
+LONG = [" ".join(each) for each in LINES if each[0] == "run" or "california" in each]
 STORED = "runs/20261121-101500"
 MODULE = """
 from torch import nn
@@ -63,7 +64,7 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", LINES, ids=" ".join)
+@pytest.mark.parametrize("words", some_slow({" ".join(each): each for each in LINES}, (), long=LONG))
 def test_a_command_of_the_readme_does_what_it_says(words, place, monkeypatch):
     if {"california", "adult"} & set(words) and "FEDLEARN_DATA" not in os.environ:
         pytest.skip("FEDLEARN_DATA is not set")

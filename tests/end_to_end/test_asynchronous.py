@@ -53,8 +53,8 @@ def table(run):
     [
         ("buffered", 2),
         ("immediate", 2),
-        pytest.param("buffered", 1, marks=pytest.mark.slow),
-        pytest.param("immediate", 3, marks=pytest.mark.slow),
+        pytest.param("buffered", 1, marks=pytest.mark.long),
+        pytest.param("immediate", 3, marks=pytest.mark.long),
     ],
 )
 def test_model_and_log_do_not_depend_on_who_runs_the_nodes(execute, undisturbed, variant, workers):

@@ -53,7 +53,7 @@ VARIANTS = {
 }  # fmt: skip
 
 
-LONG = ("min-max-of-dropped", "mimic", "gaussian", "fltrust")  # all that is in them is in the others, too
+LONG = ("min-max-of-dropped", "mimic", "gaussian", "fltrust", "in-groups")  # all that is in them is in the others, too
 
 
 @pytest.mark.parametrize("settings", some_slow(VARIANTS, ("alie", "stale"), long=LONG))

@@ -19,7 +19,7 @@ from server.selectors.poisson import Poisson
 
 QUICK = ("central", "secure")  # the others are long
 QUICK_MISTAKES = (
-    "a round forgotten", "half of a share", "no noise where nobody came", "the sum in a line of the log",
+    "a round forgotten", "half of a share", "the sum in a line of the log",
     "secure noise from a seed",
 )  # fmt: skip
 
@@ -86,6 +86,7 @@ def only(monkeypatch):
     return only
 
 
+@pytest.mark.long
 def test_the_command_shows_what_was_found_and_fails_where_a_mistake_was_not(capsys, only):
     found = [each for each in BY_SERVERS if each.name == "divided by who came"]
     only(*found, Planted("nothing at all", "central", partial(swapped, Chosen)))

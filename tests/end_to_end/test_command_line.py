@@ -122,7 +122,7 @@ class Broken(FedAvg):
 '''
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_learner_that_raises_is_a_few_lines_that_name_the_place(fedlearn, tmp_path):
     (tmp_path / "mine.py").write_text(PLUGIN)
     done = fedlearn("simulate", *TINY, "--set=training.learner=mine:Wrong", "--out", "run", code=1)

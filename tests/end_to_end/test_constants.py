@@ -146,7 +146,8 @@ def largest_singular_value(made):
 @pytest.mark.parametrize(
     ("kind", "setting"),
     [
-        *((kind, setting) for kind in KINDS for setting in ("fedavg", "fedadam", "eden")),
+        *((kind, setting) for kind in KINDS for setting in ("fedavg", "fedadam")),
+        *(pytest.param(kind, "eden", marks=pytest.mark.long) for kind in KINDS),
         *(("parametrization", setting) for setting in ("flower's FedAdam", "secure sums", "downlink", "stacked")),
     ],
 )

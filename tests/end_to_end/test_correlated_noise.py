@@ -88,6 +88,7 @@ def test_a_round_without_enough_nodes_that_have_waited_ends_the_run_with_its_rea
         execute(no_slack, engine="inline")
 
 
+@pytest.mark.long
 def test_the_same_bytes_on_all_engines(execute, undisturbed):
     reference = undisturbed(WAITING)
     assert execute({**WAITING, "engine.workers": 1}).sha == reference.sha

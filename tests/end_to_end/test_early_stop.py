@@ -52,6 +52,7 @@ def test_killed_run_stops_after_the_same_round_with_the_same_bytes(command, undi
         assert (run.folder / "models" / name).read_bytes() == (whole.folder / "models" / name).read_bytes()
 
 
+@pytest.mark.long
 def test_sweep_says_how_many_runs_were_there_and_runs_no_stopped_run_again(tmp_path, capsys):
     sets = [word for name, value in {**CHEAP, **REACHED}.items() for word in ("--set", f"{name}={value}")]
     asked = ("sweep", *sets, "--set", "engine.name=inline", "--out", tmp_path / "sweep", "--seeds")

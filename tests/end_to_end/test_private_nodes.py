@@ -81,7 +81,7 @@ def test_a_draw_of_which_every_node_fails_is_a_round_without_any_node(execute, m
     "settings",
     [
         pytest.param(PRIVATE, id="fixed", marks=pytest.mark.long),
-        pytest.param(POISSON, id="poisson"),
+        pytest.param(POISSON, id="poisson", marks=pytest.mark.long),
         pytest.param(ADAPTIVE, id="adaptive clip", marks=pytest.mark.long),
     ],
 )

@@ -192,7 +192,7 @@ def test_runs_are_chosen_found_and_grouped(browser, report, runs):
     visit.assert_calm()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_chart_is_saved_as_svg_png_and_pdf_by_the_keyboard(browser, report, runs, tmp_path):
     visit = Visit(browser, report(*runs), scheme="dark")
     charts = {

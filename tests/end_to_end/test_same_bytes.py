@@ -41,7 +41,7 @@ VARIANTS = {
     "head-of-a-stack-is-sent": {"training.send": "fc*", "training.stack": 3, "rounds.cohort": 7},
     "stacked": {"training.stack": 3, "rounds.cohort": 7, "training.batch_size": 20, "data.partition": "dirichlet"},
 }  # fmt: skip
-QUICK = ("chain", "flowers-own-strategy", "stacked")
+QUICK = ("flowers-own-strategy", "stacked")
 
 
 @pytest.mark.parametrize("settings", some_slow(VARIANTS, QUICK, long={*VARIANTS} - {*QUICK}))

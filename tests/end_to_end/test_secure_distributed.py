@@ -12,6 +12,7 @@ from fedlearn.data import load_dataset
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from
 from fedlearn.privacy.honest_count import honest_shares
+from tests.end_to_end.conftest import some_slow
 from tests.end_to_end.test_sums import BAYES, BOOSTING, NUMBERS
 
 SHARED = {
@@ -27,7 +28,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("settings", some_slow(SETTINGS, ["boosting", "local bayes"], long=["bayes", "local boosting"]))
 def test_masked_sums_have_the_bytes_of_the_trusted_simulation(execute, settings):
     plain = execute({**settings, "secure.sums": "off"}, engine="inline")
     for sums in ("masked", "unmasked"):

@@ -1,7 +1,4 @@
-"""Three nodes over TLS that meet a run without a server app, of secure sums, and the run after it: within a minute.
-
-The one federation of `make test`; the others are marked `network`.
-"""
+"""Three nodes over TLS that meet a run without a server app, of secure sums, and the run after it."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import pytest
 from tests.compose.federation import Federation, why_not
 from tests.end_to_end.test_secure_sums_on_a_network import SETTINGS, list_peers
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 PATIENCE = 120.0  # seconds for a run on a loaded machine
 SHORT = {

@@ -54,7 +54,7 @@ def test_killed_while_a_stack_is_trained_it_resumes_to_the_same_bytes(in_the_mid
     assert run.sha != undisturbed({**STACKED, "training.stack": 1}).sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_on_virtual_time_the_stack_is_in_the_bytes_and_workers_are_not(execute, undisturbed):
     reference = undisturbed(ON_DEVICES)
     assert {execute({**ON_DEVICES, "engine.workers": workers}).sha for workers in (1, 3)} == {reference.sha}

@@ -32,6 +32,7 @@ def told(run, first=1):
     some_slow(
         {"one worker": ("embedded", 1), "two workers": ("embedded", 2), "three workers": ("embedded", 3)},
         ["two workers"],
+        long=["one worker", "three workers"],
     ),
 )
 def test_model_and_log_do_not_depend_on_who_runs_the_nodes(execute, undisturbed, executed):

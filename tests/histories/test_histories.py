@@ -52,7 +52,7 @@ def steps(*often):
     return [step if step in often else pytest.param(step, marks=pytest.mark.long) for step in (*CALLS, *STEPS)]
 
 
-@pytest.mark.parametrize("step", steps("ConfirmMessageReceived", "PushMessages", "read"))
+@pytest.mark.parametrize("step", steps("ConfirmMessageReceived", "read"))
 def test_a_run_that_ends_at_any_step_leaves_nothing_to_the_next(world, step):
     it = world()
     for after in (0, 1):

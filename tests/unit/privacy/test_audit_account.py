@@ -22,7 +22,7 @@ def test_sampled_rounds_lose_what_the_integral_says(noise, rate, rounds):
 
 
 @pytest.mark.parametrize(("noise", "rate"), SETTINGS)
-@pytest.mark.parametrize("rounds", [1, 7, 32])
+@pytest.mark.parametrize("rounds", [1, 7, pytest.param(32, marks=pytest.mark.long)])
 def test_claims_of_sampled_rounds_lie_just_above(noise, rate, rounds):
     claimed = epsilon_of([GaussianRounds(noise, rounds, rate)], delta=1e-5)
     found = epsilon_at_least(1 / noise, rounds, delta=1e-5, rate=rate)

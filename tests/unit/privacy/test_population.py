@@ -19,7 +19,7 @@ REFERENCE = {
 ALL = {**REFERENCE, "privacy.population_cohort": 10**6}  # in every round: a closed form
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_noise_on_the_mean_is_that_of_the_populations_cohort():
     plan = NodePlan.of(config_from(REFERENCE))
     assert plan.noise_multiplier / plan.expected == pytest.approx(0.6162 / 1000, rel=1e-3)  # pfl's reference setting

@@ -30,6 +30,7 @@ STEP = 1e-5  # by so much of its length one step may differ; 10 rounds by `ROUND
 ROUNDS = 1e-3
 NETWORKS = [name for name, row in MODELS.items() if row.trains_in_steps]
 SLOW = {"cnn-large", "resnet18", "lstm"}
+STEP_TAKES = {**dict.fromkeys(SLOW, pytest.mark.slow), "resnet18": pytest.mark.long}
 ROUNDS_TAKE = dict.fromkeys(SLOW, pytest.mark.long) | dict.fromkeys(("cnn", "transformer"), pytest.mark.slow)
 ROUNDED = [name for name in NETWORKS if name != "resnet18"]  # which has a test of its own
 
@@ -135,7 +136,7 @@ def test_any_sizes_shapes_and_options_are_those_of_nodes_alone(sizes, shape, hid
     assert max(differences(learner, state, tasks_of(train, sizes))) < 1e-3  # many steps, some of a tiny length
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in NETWORKS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=STEP_TAKES.get(n, ())) for n in NETWORKS])
 def test_a_step_of_every_built_in_network_is_that_of_nodes_alone(name):
     model, data = model_and_data(name)
     learner = learner_of(model, local_epochs=1, momentum=0.0)
@@ -182,7 +183,7 @@ def as_on_a_gpu(monkeypatch):
     monkeypatch.setattr(sgd, "networks_for", lambda device: networks_for(torch.device("cuda")))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in NETWORKS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=STEP_TAKES.get(n, ())) for n in NETWORKS])
 def test_a_step_of_every_built_in_network_by_functions_is_that_of_nodes_alone(name, as_on_a_gpu):
     model, data = model_and_data(name)
     learner = learner_of(model, local_epochs=1, momentum=0.0)

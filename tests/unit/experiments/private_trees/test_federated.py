@@ -33,7 +33,7 @@ def test_every_cell_is_a_run_that_the_schema_accepts_and_no_two_are_alike():
             assert config.strategy.name == ("relay" if cell.model == "dp-relay" else "forest_union")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_are_stored_once_and_the_table_is_their_mean(tmp_path, diabetes, monkeypatch):
     out = tmp_path / "runs.csv"
     main([*SMALL, "--out", str(out)])
