@@ -31,10 +31,10 @@ def key_of(request: Request) -> keys.NodeKey | None:
     return keys.NodeKey(_read(str(config[KEY]))) if PEERS in config else None
 
 
-def first_keys_of(request: Request) -> dict[bytes, bytes]:
-    """Return the key of each listed peer with the first key of its owner, which is another one where keys rotate."""
+def listed_by(request: Request) -> list[keys.ListedKey]:
+    """Return the keys that the owner of the node lists, also of peers that have left."""
     config = request.context.node_config
-    return keys.first_keys_in(_read(str(config[PEERS]))) if PEERS in config else {}
+    return keys.listed_keys(_read(str(config[PEERS]))) if PEERS in config else []
 
 
 def demands_of(request: Request) -> policy.Demands:
@@ -46,11 +46,11 @@ def demands_of(request: Request) -> policy.Demands:
         return policy.Demands(fewest=fewest, summed=shares, colluders=secure.colluders, security=secure.security)
     if PEERS not in config:
         return policy.Demands(fewest=fewest, summed=shares)
+    colluders = colluders_of(request)
     try:
-        peers = keys.node_keys_in(_read(str(config[PEERS])))
+        peers = keys.node_keys_in(_read(str(config[PEERS])), colluders=colluders)
     except ValueError as error:
         raise UsageError(f"--peers {config[PEERS]}: {error}") from None
-    colluders = colluders_of(request)
     fewest = max(int(config.get(LEAST, level.FEWEST)), fewest, colluders + 2)  # at least two honest nodes
     return policy.Demands(peers=peers, fewest=fewest, summed=max(fewest, shares), colluders=colluders)
 

@@ -22,6 +22,10 @@ zero, tells what node v has added: each other honest node x has the factors of i
 other than v is then in a further set S_j, which it has not signed: in H_j without A_j. These have at most |A_j| - 1
 members, so that sum |A_i| - 1 <= sum (|A_j| - 1) = sum |A_j| - m, that is m <= 1. One sum alone tells what v has added
 only if v is the only honest node in it, and there are c + 2 nodes.
+
+*A node that leaves for good* may release its sums, by a signature in the line of its key. Then it is in no further set,
+and sets that differ by it alone count as one. Its numbers are known from then on, as those of a colluding node are: so
+it counts as one of the c colluders, and the proof holds for the sets without it.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from client.owner.error_disclosure import is_private
-from client.owner.peers import first_keys_of, lists_peers
+from client.owner.peers import listed_by, lists_peers
 from client.request import Request
 from fedlearn import wire
 from fedlearn.config import RunConfig
@@ -101,15 +105,16 @@ def remember_set(request: Request, keys: Collection[bytes]) -> None:
         if sets is None:
             return
         before, new = sets.signed(), _set_of(request, keys)
-        if not may_sign(before, new):
+        if not may_sign(before, new, left=named(each.first for each in listed_by(request) if each.has_left)):
             raise Refused(TELLS_OF_ONE, "with another sum of this question it may tell what a single client has added")
         if new.nodes not in {each.nodes for each in before}:
             sets.add(new)
 
 
-def may_sign(before: Iterable[SignedSet], new: SignedSet) -> bool:
-    """Return whether a node that has signed some sets for a question may sign a further one."""
-    return not tells_of_one([*(each.nodes for each in before if each.of_round != new.of_round), new.nodes])
+def may_sign(before: Iterable[SignedSet], new: SignedSet, *, left: frozenset[str] = frozenset()) -> bool:
+    """Return whether a node that has signed some sets for a question may sign a further one; some nodes have left."""
+    signed = [*(each.nodes for each in before if each.of_round != new.of_round), new.nodes]
+    return not tells_of_one([each - left for each in signed])
 
 
 def settle_set(request: Request, keys: Collection[bytes]) -> None:
@@ -156,7 +161,7 @@ def _sets_of(request: Request) -> Iterator[Sets | None]:
 
 def _set_of(request: Request, keys: Iterable[bytes]) -> SignedSet:
     """Return the nodes of some keys, each by the first key of its owner, in the round that a message is about."""
-    first = first_keys_of(request)
+    first = {each.key: each.first for each in listed_by(request)}
     of_round = sha256(repr((request.config.out, wire.read_at(request.content).round_number)).encode()).hexdigest()
     return SignedSet(of_round, named(first.get(key, key) for key in keys))
 

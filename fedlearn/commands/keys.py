@@ -19,6 +19,12 @@ def keys(
         list[int] | None,
         typer.Option(metavar="N", help="Replace this client's key; the old key signs the new one; may be repeated."),
     ] = None,
+    release: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N", help="This client has left for good: sign that its exact sums may be told; may be repeated."
+        ),
+    ] = None,
     give: Annotated[
         list[Path] | None,
         typer.Option(metavar="FOLDER", help="Another folder to create for the owner; may be repeated."),
@@ -30,11 +36,13 @@ def keys(
     (ca.crt, and the public keys of clients), server/ and secret/ (of the server), nodes/N (the private key of client
     N: give each client its own), and authority/ (which signs certificates: keep it off the server).
     """
-    from fedlearn.engine.deployment.keys import give_to, make_keys, rotate_node_key, valid_until
+    from fedlearn.engine.deployment.keys import give_to, make_keys, release_sums, rotate_node_key, valid_until
 
     make_keys(folder, clients=clients, hosts=[name for name in host.split(",") if name])
     for partition_id in rotate or []:
         rotate_node_key(folder, partition_id)
+    for partition_id in release or []:
+        release_sums(folder, partition_id)
     given = give or []
     for each in given:
         each.mkdir(parents=True, exist_ok=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedlearn.core.errors import Refused
 from fedlearn.secure import shamir
 
 SIZE = 32  # bytes of a secret, a public key and everything derived
 FOLLOWS = b"follows="  # in the line of a public key: the key before it, and that key's signature of the new one
+RELEASES = b"releases="  # and that key's signature that its node has left, and that its sums may be told
 NODE_KEY = 49  # bytes of the public key of a node of a deployment: a compressed point of P-384
 
 
@@ -153,30 +154,49 @@ class NodeKey:
         return found
 
 
-def node_keys_in(text: bytes) -> frozenset[bytes]:
-    """Return the public keys of nodes in a text, a line of OpenSSH each, as `NodeKey.public` has them.
+class ListedKey(NamedTuple):
+    """The public key of a node, as a line has it.
 
-    Raises
-    ------
-    ValueError
-        If a line is no such key, or says that it follows a key that has not signed it.
+    Parameters
+    ----------
+    key, first
+        The key, as `NodeKey.public` has it; the first key of its node, which is the same unless it follows one.
+    has_left
+        Whether the node has left for good, and has released its sums.
     """
-    return frozenset(first_keys_in(text))
+
+    key: bytes
+    first: bytes
+    has_left: bool
 
 
-def first_keys_in(text: bytes) -> dict[bytes, bytes]:
-    """Return each public key in a text with the first key of its node, which is the key itself unless it follows one.
+def listed_keys(text: bytes) -> list[ListedKey]:
+    """Return the public keys of nodes in a text, a line of OpenSSH each.
 
     Raises
     ------
     ValueError
-        As `node_keys_in` does.
+        If a line is no such key, or says what its key, or the one that it follows, has not signed.
     """
     lines = (line.strip() for line in text.splitlines())
-    return dict(_key_and_first(line) for line in lines if line and not line.startswith(b"#"))
+    return [_listed(line) for line in lines if line and not line.startswith(b"#")]
 
 
-def _key_and_first(line: bytes) -> tuple[bytes, bytes]:
+def node_keys_in(text: bytes, *, colluders: int = 0) -> frozenset[bytes]:
+    """Return the public keys in a text of the nodes that have not left; each that has counts as a colluder.
+
+    Raises
+    ------
+    ValueError
+        As `listed_keys` does, and if more nodes have left than colluders are tolerated.
+    """
+    listed = listed_keys(text)
+    if (left := sum(each.has_left for each in listed)) > colluders:
+        raise ValueError(f"{left} clients have left, each of which counts as a colluder: take --colluding-peers {left}")
+    return frozenset(each.key for each in listed if not each.has_left)
+
+
+def _listed(line: bytes) -> ListedKey:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
@@ -184,18 +204,32 @@ def _key_and_first(line: bytes) -> tuple[bytes, bytes]:
         first = key = _point(load_ssh_public_key(line))
     except UnsupportedAlgorithm as error:
         raise ValueError(str(error)) from None
+    has_left = False
     for word in line.split():
-        if word.startswith(FOLLOWS):
+        if word.startswith(RELEASES):
+            if not is_signed(_releasing(key), bytes.fromhex(word.removeprefix(RELEASES).decode()), key):
+                raise ValueError("a key says that its sums are released, and has not signed it")
+            has_left = True
+        elif word.startswith(FOLLOWS):
             old, signature = (bytes.fromhex(part) for part in word.removeprefix(FOLLOWS).decode().split(":"))
             if not is_signed(_following(first, old), signature, old):
                 raise ValueError("a key says that it follows one that has not signed it")
             first = old
-    return key, first
+    return ListedKey(key, first, has_left)
 
 
 def link(old: NodeKey, new: bytes) -> bytes:
     """Return the word in the line of a node's new key which says that it follows an old one."""
     return FOLLOWS + f"{old.public.hex()}:{old.sign(_following(new, old.public)).hex()}".encode()
+
+
+def release(key: NodeKey) -> bytes:
+    """Return the word in the line of a node's key which says that the node has left, and that its sums may be told."""
+    return RELEASES + key.sign(_releasing(key.public)).hex().encode()
+
+
+def _releasing(key: bytes) -> bytes:
+    return b"fedlearn node key" + key + b"has left and releases its sums"
 
 
 def _following(new: bytes, old: bytes) -> bytes:

@@ -112,12 +112,12 @@ def check_peers(options: ClientOptions) -> None:
                 raise UsageError(f"{flag}: give --peers FILE, too: it is a number of the clients of that list")
         return
     try:
-        count = len(node_keys_in(options.peers.read_bytes()))
+        count = len(node_keys_in(options.peers.read_bytes(), colluders=options.colluding_peers or 0))
     except OSError as error:
         raise UsageError(f"--peers {options.peers}: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(
-            f"--peers {options.peers}: {error}: put a line of public/nodes/N.pub for each client"
+            f"--peers {options.peers}: {error} (it has a line of public/nodes/N.pub for each client)"
         ) from None
     if count < (options.least_peers or 1):
         raise UsageError(

@@ -36,7 +36,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedlearn.core.errors import UsageError
 from fedlearn.runs.files import write_atomically
-from fedlearn.secure.keys import FOLLOWS, NodeKey, link
+from fedlearn.secure.keys import FOLLOWS, RELEASES, NodeKey, link, release
 
 DAYS = 825  # of a server certificate; some TLS libraries accept no longer ones
 CA_DAYS = 3650
@@ -131,11 +131,8 @@ def rotate_node_key(folder: Path, partition_id: int) -> None:
     UsageError
         If the folder does not hold the node's private key.
     """
-    private, public = folder / "nodes" / str(partition_id), folder / "public" / "nodes" / f"{partition_id}.pub"
-    try:
-        old, line = NodeKey(private.read_bytes()), public.read_text()
-    except FileNotFoundError as error:
-        raise UsageError(f"--rotate {partition_id}: {error.filename} is missing: nothing can sign a new key") from None
+    old, line = _key_and_line(folder, partition_id, "--rotate")
+    private, public = folder / "nodes" / str(partition_id), _public(folder, partition_id)
     new = NodeKey(_new_node_key())
     links = [link(old, new.public).decode(), *(word for word in line.split() if word.startswith(FOLLOWS.decode()))]
     private.rename(private.with_name(f"{partition_id}.{len(links)}"))
@@ -144,6 +141,31 @@ def rotate_node_key(folder: Path, partition_id: int) -> None:
     _node(folder, partition_id)
     write_atomically(public, f"{public.read_text().strip()} {' '.join(links)}\n".encode())
     public.chmod(0o644)
+
+
+def release_sums(folder: Path, partition_id: int) -> None:
+    """Have a node that leaves for good sign, in the line of its public key, that its sums may be told.
+
+    Raises
+    ------
+    UsageError
+        If the folder does not hold the node's private key.
+    """
+    key, line = _key_and_line(folder, partition_id, "--release")
+    if RELEASES.decode() not in line:
+        write_atomically(_public(folder, partition_id), f"{line.strip()} {release(key).decode()}\n".encode())
+        _public(folder, partition_id).chmod(0o644)
+
+
+def _key_and_line(folder: Path, partition_id: int, flag: str) -> tuple[NodeKey, str]:
+    try:
+        return NodeKey((folder / "nodes" / str(partition_id)).read_bytes()), _public(folder, partition_id).read_text()
+    except FileNotFoundError as error:
+        raise UsageError(f"{flag} {partition_id}: {error.filename} is missing: nothing can sign") from None
+
+
+def _public(folder: Path, partition_id: int) -> Path:
+    return folder / "public" / "nodes" / f"{partition_id}.pub"
 
 
 def _new_node_key() -> bytes:

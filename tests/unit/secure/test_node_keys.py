@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 
-from fedlearn.core.errors import Refused
-from fedlearn.engine.deployment.keys import make_keys, rotate_node_key
-from fedlearn.secure.keys import NODE_KEY, NodeKey, first_keys_in, is_signed, node_keys_in
+from fedlearn.core.errors import Refused, UsageError
+from fedlearn.engine.deployment.keys import make_keys, release_sums, rotate_node_key
+from fedlearn.secure.keys import NODE_KEY, NodeKey, is_signed, listed_keys, node_keys_in
 from fedlearn.secure.messages import Roster
 from fedlearn.secure.policy import Demands
 from tests.unit.secure.test_attacks import FIVE, Sum, clear
@@ -42,6 +42,10 @@ def test_the_keys_of_a_deployment_sign_and_are_known_by_their_public_files(made)
     assert keys[0].file.decode().splitlines()[1] not in repr(keys[0])
 
 
+def first_keys_in(text):
+    return {each.key: each.first for each in listed_keys(text)}
+
+
 def test_a_key_that_follows_another_one_is_the_same_node(tmp_path):
     make_keys(tmp_path, clients=2)
     public = tmp_path / "public" / "nodes" / "1.pub"
@@ -61,6 +65,31 @@ def test_a_key_that_follows_another_one_is_the_same_node(tmp_path):
     for spoiled in (b"follows=", b"follows=zz:zz", b"follows=00", b"follows=a:b:c"):
         with pytest.raises(ValueError):
             first_keys_in(b" ".join([*other, spoiled]))
+
+
+def test_a_node_that_has_left_is_one_of_the_colluders_and_only_its_own_key_says_so(tmp_path):
+    make_keys(tmp_path, clients=3)
+    folder = tmp_path / "public" / "nodes"
+    rotate_node_key(tmp_path, 1)
+    for _ in range(2):  # the second changes nothing
+        release_sums(tmp_path, 1)
+    make_keys(tmp_path, clients=3)
+    lines = [(folder / f"{each}.pub").read_bytes() for each in range(3)]
+    found = listed_keys(b"".join(lines))
+    assert [each.has_left for each in found] == [False, True, False] and found[1].key != found[1].first
+    assert node_keys_in(b"".join(lines), colluders=1) == {found[0].key, found[2].key}
+    with pytest.raises(ValueError, match="1 clients have left, each of which counts as a colluder"):
+        node_keys_in(b"".join(lines))
+    assert load_ssh_public_key(lines[1])  # as Flower reads it
+    released = next(word for word in lines[1].split() if word.startswith(b"releases="))
+    for stolen in (released, b"releases=00", b"releases="):
+        with pytest.raises(ValueError, match="has not signed it"):
+            listed_keys(lines[0].strip() + b" " + stolen)
+    with pytest.raises(ValueError):
+        listed_keys(lines[0].strip() + b" releases=zz")
+    (tmp_path / "nodes" / "2").unlink()
+    with pytest.raises(UsageError, match=r"--release 2: .*nodes/2 is missing: nothing can sign"):
+        release_sums(tmp_path, 2)
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), None])

@@ -14,7 +14,7 @@ from fedlearn.config import RunConfig
 from fedlearn.config.tables.privacy import PrivacySettings
 from fedlearn.core.errors import UsageError
 from fedlearn.core.refusals import REFUSALS
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.keys import make_keys, release_sums
 from fedlearn.plugins.tables import HANDLERS
 from fedlearn.secure.keys import node_keys_in
 
@@ -52,6 +52,15 @@ def test_an_owner_demands_colluders_whatever_the_server_sets(listed):
     demands = demands_of(request_with({**listed, "colluding-peers": 3}))
     assert demands.colluders == 3 and demands.fewest == demands.summed == 5  # two nodes or more are honest
     assert demands_of(request_with(listed)).colluders == 0
+
+
+def test_a_peer_that_has_left_is_in_no_sum_and_counts_as_a_colluder(listed, tmp_path):
+    release_sums(tmp_path, 3)
+    lines = [(tmp_path / "public" / "nodes" / f"{each}.pub").read_text() for each in range(4)]
+    (tmp_path / "peers").write_text("\n".join(lines))
+    with pytest.raises(UsageError, match=r"peers: 1 clients have left, .*take --colluding-peers 1"):
+        demands_of(request_with(listed))
+    assert len(demands_of(request_with({**listed, "colluding-peers": 1})).peers) == 3
 
 
 @pytest.mark.parametrize(("colluding", "word"), [(0, ""), (2, ""), (3, "trust-not-allowed")])

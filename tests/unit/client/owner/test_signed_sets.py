@@ -16,7 +16,7 @@ from client.owner.signed_sets import QUESTION, check_sets, remember_set, settle_
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import Refused
 from fedlearn.core.refusals import REFUSALS
-from fedlearn.engine.deployment.keys import make_keys, rotate_node_key
+from fedlearn.engine.deployment.keys import make_keys, release_sums, rotate_node_key
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.runs.ledgers import names_in
 from fedlearn.runs.node_sets import SetsOfQuestion, named
@@ -108,6 +108,28 @@ def test_a_node_with_a_new_key_is_remembered_as_the_one_that_it_was(tmp_path):
     make_keys(tmp_path, clients=3)  # as if it were another node
     with pytest.raises(Refused, match="tells-of-one"):
         remember_set(request_of(tmp_path, run="two", **listed), public())
+
+
+def test_after_a_node_has_left_and_released_its_sums_the_others_are_summed_without_it_and_no_other_set_is(tmp_path):
+    make_keys(tmp_path, clients=5)
+    listed = {"peers": str(tmp_path / "peers")}
+    nodes = [NodeKey((tmp_path / "nodes" / str(each)).read_bytes()).public for each in range(5)]
+
+    def list_all():
+        lines = [(tmp_path / "public" / "nodes" / f"{each}.pub").read_bytes() for each in range(5)]
+        (tmp_path / "peers").write_bytes(b"".join(lines))
+
+    list_all()
+    remember_set(request_of(tmp_path, **listed), nodes)
+    with pytest.raises(Refused, match="tells-of-one"):
+        remember_set(request_of(tmp_path, run="two", **listed), nodes[:4])
+    release_sums(tmp_path, 4)
+    list_all()
+    remember_set(request_of(tmp_path, run="two", **listed), nodes[:4])
+    remember_set(request_of(tmp_path, run="three", at=(2, 1), **listed), nodes[:4])
+    for other in (nodes[:3], [*nodes[:3], nodes[4]]):
+        with pytest.raises(Refused, match="tells-of-one"):
+            remember_set(request_of(tmp_path, run="four", **listed), other)
 
 
 @pytest.mark.parametrize("changes", [{"real": False}, {"peers": None}, {"model": "dp-statistics"}])
