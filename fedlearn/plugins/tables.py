@@ -95,6 +95,7 @@ MODELS = {
     "cox": "fedlearn.statistics.rows:COX",
     "dp-describe": "fedlearn.statistics.rows:DP_DESCRIBE",
     "dp-glm": "fedlearn.statistics.rows:DP_GLM",
+    "dp-cox": "fedlearn.statistics.rows:DP_COX",
     "dp-kaplan-meier": "fedlearn.statistics.rows:DP_KAPLAN_MEIER",
 }
 """Torch modules, and rows of models (`fedlearn.models.ModelSpec`) in capitals."""

@@ -28,6 +28,7 @@ DP_GLM = replace(
     GLM, build=f"{FAMILY}.private_glm:NoisyGLM.of", rounds=f"{FAMILY}.rows:private_rounds", is_private=True
 )
 COX = _exact(f"{FAMILY}.cox:Cox.of", "diabetes", rounds=f"{FAMILY}.rows:newton_rounds")
+DP_COX = replace(COX, build=f"{FAMILY}.private_cox:NoisyCox.of", rounds=f"{FAMILY}.rows:cox_rounds", is_private=True)
 
 
 def newton_rounds(flat: Mapping[str, Any], defaults: RunConfig) -> int:
@@ -44,3 +45,8 @@ def private_rounds(flat: Mapping[str, Any], defaults: RunConfig) -> int:
     options = flat.get("model.options") or {}
     options = json.loads(options) if isinstance(options, str) else options
     return 1 if options.get("family") == "normal" or flat.get("model.options.family") == "normal" else 2
+
+
+def cox_rounds(flat: Mapping[str, Any], defaults: RunConfig) -> int:
+    """Return the rounds of a Cox regression with noise: counts, then two steps of Newton's method."""
+    return 3

@@ -39,7 +39,11 @@ FITTING = {
 }  # learner -> a model that it can improve; any other: a torch module
 EXACT = {"exact-sums", *(name for name, row in MODELS.items() if row.sums and not row.is_private)}
 """They send no update: their sums are the same whatever round and seed (`tests/unit/statistics`)."""
-WITH_OPTIONS = {"dp-kaplan-meier", "dp-glm"}  # made by its options alone: `tests/unit/statistics/test_private.py`
+WITH_OPTIONS = {
+    "dp-kaplan-meier",
+    "dp-glm",
+    "dp-cox",
+}  # made by its options alone: `tests/unit/statistics/test_private.py`
 CASES = [(FITTING.get(learner, "cnn"), learner) for learner in LEARNERS if learner not in EXACT]
 CASES += [
     (model, "") for model in MODELS if model not in {*FITTING.values(), *EXACT, *WITH_OPTIONS}

@@ -42,6 +42,7 @@ NUMBERS = TableSchema("y", BOUNDS, CATEGORIES, target_bounds=(-1.0, 1.0))
 CLASSES = TableSchema("y", BOUNDS, CATEGORIES, classes=("no", "yes"))
 COLUMNS = [np.array([0.05, 0.05, 0.95, 0.95, np.nan]), np.array([0.0, 0.0, 1.0, 1.0, np.nan])]
 ROUNDS = (1, 2, 3, 5, 12)  # numbers of rounds of a run, of which one is drawn
+LEAST_ROUNDS = {"dp-cox": 2}  # of models that take no single round
 MOST_RELEASED = 4  # most rounds before the replayed round
 SHARED = 0.2  # share of the pairs of sums that have distributed noise
 FEW = {"rounds.minimum_ready": 0.8, "rounds.quorum": 0.7}  # so that a round is committed without some nodes
@@ -66,6 +67,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"family": "logit", "outcome": "a", "columns": ["b", "y"]},
         {"family": "poisson", "outcome": "a", "columns": ["b", "y"]},
     ],
+    "dp-cox": [{"event": "b", "duration": "a", "columns": ["y"], "step": 0.5}],
     "dp-kaplan-meier": [{"event": "b", "step": 0.5}, {"event": "b", "by": "b"}],
 }
 """Model -> the ``model.options`` with which its nodes report; models that are not listed report without options."""
@@ -177,7 +179,7 @@ def reports_of(name: str, *, first: int = 1) -> Draw:
     def draw(rng: np.random.Generator) -> Pair:
         if model_spec(name).sums and rng.random() < SHARED:
             return sums_of_shares(name)(rng)
-        total = int(rng.choice([each for each in ROUNDS if each >= first])) if is_planned else 1
+        total = _rounds_of(name, rng, first) if is_planned else 1
         drawn = Drawn.draw(name, rng, rounds=total)
         begin = int(rng.integers(first, min(total, MOST_RELEASED + 1) + 1)) if is_planned else int(rng.integers(1, 6))
         last = min(begin + int(rng.choice([0, 0, 1, 2])), total) if is_planned else begin
@@ -213,7 +215,7 @@ def sums_of_shares(name: str) -> Draw:
     is_planned = model_spec(name).is_planned
 
     def draw(rng: np.random.Generator) -> Pair:
-        total = int(rng.choice(ROUNDS)) if is_planned else 1
+        total = _rounds_of(name, rng) if is_planned else 1
         nodes = {"clients": int(rng.integers(2, 7)), "privacy.trust": "distributed", "privacy.noise": "seeded"}
         drawn = Drawn.draw(name, rng, rounds=total, **{"rounds.cohort": 0} | FEW | nodes)
         number = int(rng.integers(1, min(total, MOST_RELEASED + 1) + 1))
@@ -234,6 +236,10 @@ def sums_of_shares(name: str) -> Draw:
         return drawn.pair(node, publish, claimed, is_secret=False)
 
     return draw
+
+
+def _rounds_of(name: str, rng: np.random.Generator, first: int = 1) -> int:
+    return int(rng.choice([each for each in ROUNDS if each >= max(first, LEAST_ROUNDS.get(name, 1))]))
 
 
 def _model(name: str, schema: TableSchema, options: Mapping[str, Any]) -> Any:

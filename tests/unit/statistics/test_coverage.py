@@ -88,6 +88,9 @@ def test_intervals_of_exact_regressions_hold_the_truth_as_often_as_they_say(name
 
 
 NOISY = [
+    ("time", 3, 5000, 1.0, 500),
+    ("time", 5, 5000, 4.0, 500),
+    ("time", 5, 20_000, 1.0, 500),
     ("normal", 8, 5000, 1.0, 500),
     ("normal", 8, 5000, 4.0, 500),
     ("logit", 4, 5000, 1.0, 500),
@@ -107,13 +110,15 @@ def test_intervals_of_regressions_with_noise_hold_the_truth_as_often_as_they_say
     family, columns, rows, epsilon, repetitions
 ):
     rng, found = np.random.default_rng(2), []
-    rounds = 1 if family == "normal" else 2
+    name, rounds = ("dp-cox", 3) if family == "time" else ("dp-glm", 1 if family == "normal" else 2)
     config = config_from({"privacy.epsilon": epsilon, "clients": 1, "rounds.total": rounds, "rounds.cohort": 0})
-    spec, options = declared(columns, family).spec, json.dumps({"family": family})
-    model = load_model("dp-glm", spec, options).planned(config)
+    options = {"event": "event"} if family == "time" else {"family": family}
+    model = load_model(name, declared(columns, family).spec, json.dumps(options)).planned(config)
     for _ in range(repetitions):
         data, state = drawn(family, columns, rows, rng), model.initial_state(seed=1)
         for number in range(1, rounds + 1):
+            if number > 1 and model.finished(state).is_failure:
+                break
             chance = -np.expm1(-model.plan.share(number) * epsilon / model.unit(number))
             noise = rng.geometric(chance, (2, model.length(number)))
             sums = model.asked(state, data) + noise[0] - noise[1]

@@ -17,6 +17,7 @@ from fedlearn.privacy import NeighboringRelation, PrivacySpent, PrivacyUnit, see
 from fedlearn.private_trees.federated.learners.tree_learner import TreeLearner
 from fedlearn.private_trees.sums.cyclic import CyclicBoosting
 from fedlearn.statistics.histograms import UNIT
+from fedlearn.statistics.private_cox import NoisyCox
 from fedlearn.statistics.private_glm import NoisyGLM
 
 
@@ -110,11 +111,19 @@ def half_a_unit(self, round_number):
     return UNIT // 2
 
 
-@pytest.mark.parametrize("slip", [{"_weights": unweighted}, {"unit": half_a_unit}], ids=["no weights", "half a unit"])
-def test_records_of_a_regression_that_add_more_than_is_paid_for_are_found(slip, monkeypatch):
+@pytest.mark.parametrize(
+    ("model", "of_model", "slip"),
+    [
+        ("dp-glm", NoisyGLM, {"_weights": unweighted}),
+        ("dp-glm", NoisyGLM, {"unit": half_a_unit}),
+        ("dp-cox", NoisyCox, {"unit": half_a_unit}),
+    ],
+    ids=["no weights", "half a unit", "half a unit of Cox"],
+)
+def test_records_of_a_regression_that_add_more_than_is_paid_for_are_found(model, of_model, slip, monkeypatch):
     for name, planted in slip.items():
-        monkeypatch.setattr(NoisyGLM, name, planted)
-    assert found("dp-glm, report of a node")
+        monkeypatch.setattr(of_model, name, planted)
+    assert found(f"{model}, report of a node")
 
 
 def test_the_first_rounds_epsilon_in_later_rounds_is_found(monkeypatch):
