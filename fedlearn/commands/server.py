@@ -41,6 +41,15 @@ def server(
     runtime: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Only for the proxy: address for an app in another container.")
     ] = "",
+    metrics: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Serve numbers for Prometheus there, and /healthz and /readyz.")
+    ] = "",
+    metrics_token: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the token that readers of --metrics must send.")
+    ] = None,
+    runs: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="With --metrics: the folder of the runs.")
+    ] = Path("runs"),
     health: Annotated[str, typer.Option(metavar="HOST:PORT", help="Only for one part: address of health checks.")] = "",
 ) -> None:  # fmt: skip
     """Run a server, until stopped: clients connect to it (fedlearn client), users submit runs (fedlearn submit).
@@ -50,12 +59,16 @@ def server(
     """
     from fedlearn.engine.deployment.server import ServerOptions, become, run
 
-    addresses = {"listen": listen, "superlink": superlink, "runtime": runtime, "health": health}
+    addresses = {"listen": listen, "superlink": superlink, "runtime": runtime, "health": health, "metrics": metrics}
     for name, address in addresses.items():
         check_address(f"--{name}", address)
     if part is Part.ALL and (runtime or health):
         raise UsageError("--runtime and --health are for one part: name it, such as fedlearn server proxy")
-    options = ServerOptions(keys=keys, state=state, **addresses)
+    if part is not Part.ALL and metrics:
+        raise UsageError("--metrics is for the whole server: leave out the part")
+    if metrics_token and not metrics:
+        raise UsageError("--metrics-token: give --metrics HOST:PORT, too")
+    options = ServerOptions(keys=keys, state=state, runs=runs, metrics_token=metrics_token, **addresses)
     if part is Part.ALL:
         run(options)
     else:

@@ -25,6 +25,7 @@ EXTRA_OF = {
     "dp_accounting": "private",
     "opendp": "private",
     "matplotlib": "report",
+    "prometheus_client": "monitor",
     "onnx": "onnx",
     "onnxscript": "onnx",
     "ray": "ray",

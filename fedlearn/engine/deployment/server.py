@@ -33,6 +33,9 @@ class ServerOptions:
     superlink: str
     runtime: str = ""
     health: str = ""
+    metrics: str = ""
+    metrics_token: Path | None = None
+    runs: Path = Path("runs")
 
 
 def run(options: ServerOptions) -> None:
@@ -47,13 +50,14 @@ def run(options: ServerOptions) -> None:
     proxies.keep_local()
     for part in PARTS:
         check(part, options)
+    monitors = [Service("monitor", _monitor(options), log)] if options.metrics else []
     log.info("clients reach it at %s, runs are submitted at %s of this machine", options.listen, options.superlink)
 
     def is_up() -> bool:
         return _answers(options.superlink)
 
     superlink, *others = (partial(Service, MODULES[part], words(options), log) for part, words in PARTS.items())
-    keep_alive([superlink(), *(other(may_start=is_up) for other in others)], log)
+    keep_alive([superlink(), *(other(may_start=is_up) for other in others), *monitors], log)
 
 
 def become(part: str, options: ServerOptions) -> None:
@@ -140,6 +144,23 @@ def _app(options: ServerOptions) -> list[str]:
     words += [f"--root-certificates={options.keys}/public/ca.crt"]
     words += [f"--superexec-auth-secret-file={options.keys}/secret/superexec"]
     return words + ([f"--health-server-address={options.health}"] if options.health else [])
+
+
+def _monitor(options: ServerOptions) -> list[str]:
+    """Return the words of the monitor's command; raise UsageError where it cannot be started."""
+    import prometheus_client  # noqa: F401 - where it is missing, one line says what installs it
+
+    _check_port("--metrics", options.metrics)
+    words = [f"--listen={options.metrics}", f"--runs={options.runs}", f"--keys={options.keys}"]
+    words += [f"--folder=state={options.state}"]
+    for name, address in (("superlink", options.superlink), ("proxy", options.listen)):
+        host, _, port = address.rpartition(":")
+        words.append(f"--up={name}={'127.0.0.1' if host == '0.0.0.0' else host}:{port}")
+    if options.metrics_token is not None:
+        if not os.access(options.metrics_token, os.R_OK) or not options.metrics_token.read_text().strip():
+            raise UsageError(f"--metrics-token {options.metrics_token}: it cannot be read, or it is empty")
+        words.append(f"--token={options.metrics_token}")
+    return words
 
 
 PARTS = {"superlink": _superlink, "proxy": _proxy, "app": _app}

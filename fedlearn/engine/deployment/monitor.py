@@ -1,0 +1,278 @@
+"""The monitor of a server: its numbers in Prometheus' text form, and whether it lives and is ready.
+
+    python -m fedlearn.engine.deployment.monitor --listen 127.0.0.1:9464 --runs runs --up superlink=127.0.0.1:8000
+
+It reads the event logs below the folder of runs, and asks nothing of the server: a round takes as long with it as
+without. Counters begin at zero with the monitor; a run that is in progress then is counted from its start. A run whose
+draws are secret logs no counts of reports or bytes, so that none stand here.
+
+``/metrics`` answers with the numbers (to whom has the token, where there is one), ``/healthz`` always, ``/readyz`` with
+200 while each address given by ``--up`` answers, else with 503 and which does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hmac
+import shutil
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedlearn.engine.deployment.programs import start_logging
+from fedlearn.engine.processes import die_with
+from fedlearn.report.folders import runs_below
+from fedlearn.runs.log import ENDED, Event, EventTail, RunView, has_ended
+from fedlearn.runs.names import EVENTS
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+PATIENCE = 1.0  # seconds for an address to answer
+MOST_WORDS = 100  # refusals that are told apart; all others are one
+MOST_REQUESTS = 32  # that are answered at once
+OTHER = "other"
+OUTCOMES = {"committed": "completed", "abandoned": "abandoned", "too-few-ready": "too-few-ready", "skipped": "skipped"}
+DIRECTIONS = {"bytes_down": "downlink", "bytes_up": "uplink", "bytes_protocol": "protocol"}
+PHASES = ("selection", "training", "evaluation")
+ASKED = ("ready", "not-ready", "rejected")  # events of clients before a round's training
+
+HELP = {
+    "fedlearn_runs": ("counter", "Runs that have ended, by status.", ("status",)),
+    "fedlearn_rounds": ("counter", "Attempts at rounds, by outcome.", ("outcome",)),
+    "fedlearn_updates": ("counter", "Updates of clients, by outcome.", ("outcome",)),
+    "fedlearn_refusals": ("counter", "Refusals, of clients and of updates, by word.", ("word",)),
+    "fedlearn_bytes": ("counter", "Bytes of messages of completed rounds, by direction.", ("direction",)),
+    "fedlearn_phase_seconds": ("summary", "Seconds of the phases of completed rounds.", ("phase",)),
+    "fedlearn_runs_in_progress": ("gauge", "Runs that have begun and not ended.", ()),
+    "fedlearn_round": ("gauge", "Last completed round of the latest run in progress.", ()),
+    "fedlearn_rounds_asked": ("gauge", "Rounds of the latest run in progress.", ()),
+    "fedlearn_clients": ("gauge", "Clients of the current attempt of that run, by state.", ("state",)),
+    "fedlearn_last_event_timestamp_seconds": ("gauge", "Time of the last event of any run.", ()),
+    "fedlearn_up": ("gauge", "Whether a part of the server answers.", ("part",)),
+    "fedlearn_disk_free_bytes": ("gauge", "Free space of a folder's disk.", ("folder",)),
+    "fedlearn_certificate_expiry_timestamp_seconds": ("gauge", "End of the server's certificate.", ()),
+    "fedlearn_unreadable_logs": ("gauge", "Logs of runs that cannot be read.", ()),
+}
+"""Name -> kind, meaning and labels; a counter's name gets ``_total``."""
+
+
+class Followed:
+    """The log of a run in progress."""
+
+    def __init__(self, path: Path) -> None:
+        self.tail, self.view = EventTail(path), RunView()
+        self.asked: Counter[str] = Counter()
+
+
+class Monitor:
+    """What has happened in the runs below a folder, as a collector of `prometheus_client`.
+
+    Parameters
+    ----------
+    runs
+        Folder of the runs; need not exist yet.
+    folders
+        Name -> further folder whose disk may fill up.
+    up
+        Name -> HOST:PORT of what must answer.
+    keys
+        Folder of the server's keys; None: no certificate is looked at.
+    """
+
+    def __init__(
+        self, runs: Path, *, folders: Mapping[str, Path], up: Mapping[str, str], keys: Path | None = None
+    ) -> None:
+        self._runs, self._folders, self._up, self._keys = runs, {"runs": runs, **folders}, up, keys
+        self._counted: dict[str, Counter[str]] = {
+            name: Counter() for name, (kind, _, labels) in HELP.items() if kind == "counter" and labels
+        }
+        self._seconds = {phase: [0, 0.0] for phase in PHASES}
+        self._followed: dict[Path, Followed] = {}
+        self._known: set[Path] = set()
+        self._last = 0.0
+        self._unreadable: set[Path] = set()
+
+    def look(self) -> None:
+        """Read what was appended to the logs."""
+        is_first = not self._known
+        for folder in runs_below(self._runs).values() if self._runs.is_dir() else ():
+            if (log := folder / EVENTS) not in self._known and log.exists():
+                self._known.add(log)
+                with suppress(OSError):
+                    if not (is_first and has_ended(log)):
+                        self._followed[log] = Followed(log)
+        for log, followed in list(self._followed.items()):
+            try:
+                for event in followed.tail.read():
+                    self._take(event, followed)
+                    if event["event"] == "ended":
+                        self._followed.pop(log, None)
+            except (OSError, KeyError, TypeError, ValueError):  # a log that is none of ours
+                self._unreadable.add(log)
+                self._followed.pop(log, None)
+
+    def _take(self, event: Event, followed: Followed) -> None:
+        kind, counted = event["event"], self._counted
+        followed.view.take(event)
+        self._last = max(self._last, float(event["time"]))
+        sum(map(int, (followed.view.committed, followed.view.rounds, followed.view.cohort)))  # numbers, or ValueError
+        if kind == "round-started":
+            followed.asked.clear()
+        if kind in ASKED:
+            followed.asked[kind] += 1
+        if kind in OUTCOMES:
+            counted["fedlearn_rounds"][OUTCOMES[kind]] += 1
+        if kind in ENDED:
+            counted["fedlearn_updates"][kind] += 1
+        if kind in ("refused", "not-ready", "sum-refused"):
+            counted["fedlearn_refusals"][self._word(str(event.get("reason", "")))] += 1
+        if kind == "ended":
+            counted["fedlearn_runs"][str(event["status"])] += 1
+        if kind == "committed":
+            for name, direction in DIRECTIONS.items():
+                counted["fedlearn_bytes"][direction] += int(event.get(name, 0))
+            for phase, total in self._seconds.items():
+                if (seconds := event.get(f"{phase}_seconds")) is not None:
+                    total[0], total[1] = total[0] + 1, total[1] + float(seconds)
+
+    def _word(self, reason: str) -> str:
+        """Return the word that a reason begins with; others are not told apart once there are too many."""
+        word = reason.partition(":")[0].strip()
+        is_word = word.replace("-", "").isalpha() and word.isascii() and len(word) <= 40
+        known = self._counted["fedlearn_refusals"]
+        return word if is_word and (word in known or len(known) < MOST_WORDS) else OTHER
+
+    def not_ready(self) -> list[str]:
+        """Return the parts that do not answer."""
+        return [name for name, address in self._up.items() if not _answers(address)]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics, in the order of `HELP`."""
+        from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+
+        self.look()
+        gauges = self._gauges()
+        for name, (kind, meaning, labels) in HELP.items():
+            if kind == "summary":
+                summary = SummaryMetricFamily(name, meaning, labels=labels)
+                for phase, (count, seconds) in self._seconds.items():
+                    summary.add_metric([phase], count, seconds)
+                yield summary
+                continue
+            family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(name, meaning, labels=labels)
+            for label, value in sorted((self._counted[name] if kind == "counter" else gauges[name]).items()):
+                family.add_metric([label] if labels else [], value)
+            yield family
+
+    def _gauges(self) -> dict[str, dict[str, float]]:
+        """Return the present values of the gauges by label, which is empty where a gauge has none."""
+        latest = max(self._followed.values(), key=lambda each: each.view.about.get("time", 0.0), default=None)
+        view, missing = (latest.view if latest else RunView()), self.not_ready()
+        clients = {
+            "selected": view.cohort,
+            **view.nodes,
+            **{name: (latest.asked[name] if latest else 0) for name in ASKED},
+        }
+        found: dict[str, dict[str, float]] = {
+            "fedlearn_runs_in_progress": {"": len(self._followed)},
+            "fedlearn_round": {"": view.committed},
+            "fedlearn_rounds_asked": {"": view.rounds},
+            "fedlearn_clients": {name: float(count) for name, count in clients.items()},
+            "fedlearn_last_event_timestamp_seconds": {"": self._last} if self._last else {},
+            "fedlearn_up": {name: float(name not in missing) for name in self._up},
+            "fedlearn_disk_free_bytes": {
+                name: float(shutil.disk_usage(folder).free) for name, folder in self._folders.items() if folder.is_dir()
+            },
+            "fedlearn_certificate_expiry_timestamp_seconds": {},
+            "fedlearn_unreadable_logs": {"": len(self._unreadable)},
+        }
+        if self._keys is not None:
+            from fedlearn.engine.deployment.keys import valid_until
+
+            with suppress(OSError, ValueError):
+                found["fedlearn_certificate_expiry_timestamp_seconds"] = {"": valid_until(self._keys).timestamp()}
+        return found
+
+
+def app_of(monitor: Monitor, token: str = "") -> ASGIApp:
+    """Return the web application; with a token, ``/metrics`` asks for ``Authorization: Bearer TOKEN``."""
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+    from starlette.applications import Starlette
+    from starlette.responses import PlainTextResponse
+    from starlette.responses import Response as Answer
+    from starlette.routing import Route
+
+    registry, looking = CollectorRegistry(), asyncio.Lock()
+    registry.register(monitor)
+
+    async def metrics(request: Request) -> Response:
+        given = request.headers.get("authorization", "").encode()
+        if token and not hmac.compare_digest(given, f"Bearer {token}".encode()):
+            return PlainTextResponse("a token is needed", status_code=401, headers={"WWW-Authenticate": "Bearer"})
+        async with looking:
+            text = await asyncio.to_thread(generate_latest, registry)
+        return Answer(text, media_type=CONTENT_TYPE_LATEST)
+
+    async def lives(request: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    async def is_ready(request: Request) -> Response:
+        missing = await asyncio.to_thread(monitor.not_ready)
+        said = f"no answer: {', '.join(missing)}" if missing else "ok"
+        return PlainTextResponse(said, status_code=503 if missing else 200)
+
+    routes: dict[str, Callable[[Request], Awaitable[Response]]] = {
+        "/metrics": metrics, "/healthz": lives, "/readyz": is_ready,
+    }  # fmt: skip
+    return Starlette(routes=[Route(path, answer) for path, answer in routes.items()])
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+    except OSError:
+        return False
+    return True
+
+
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in words)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until the parent process ends."""
+    import uvicorn
+
+    parser = argparse.ArgumentParser(prog="python -m fedlearn.engine.deployment.monitor")
+    parser.add_argument("--listen", required=True, metavar="HOST:PORT")
+    parser.add_argument("--runs", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--folder", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--up", action="append", default=[], metavar="NAME=HOST:PORT")
+    parser.add_argument("--keys", type=Path, metavar="FOLDER")
+    parser.add_argument("--token", type=Path, metavar="FILE")
+    parser.add_argument("--parent-pid", type=int, metavar="PID")
+    options = parser.parse_args(arguments)
+    die_with(options.parent_pid)
+    start_logging()
+    folders = {name: Path(folder) for name, folder in _pairs(options.folder).items()}
+    monitor = Monitor(options.runs, folders=folders, up=_pairs(options.up), keys=options.keys)
+    token = options.token.read_text().strip() if options.token else ""
+    host, _, port = options.listen.rpartition(":")
+    uvicorn.run(
+        app_of(monitor, token), host=host, port=int(port), log_level="warning",
+        limit_concurrency=MOST_REQUESTS, timeout_keep_alive=5, server_header=False,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
