@@ -50,6 +50,7 @@ def server(
     runs: Annotated[
         Path, typer.Option(metavar="FOLDER", help="With --metrics: the folder of the runs.")
     ] = Path("runs"),
+    check: Annotated[bool, typer.Option("--check", help="Only say what would be wrong, and exit with 1.")] = False,
     health: Annotated[str, typer.Option(metavar="HOST:PORT", help="Only for one part: address of health checks.")] = "",
 ) -> None:  # fmt: skip
     """Run a server, until stopped: clients connect to it (fedlearn client), users submit runs (fedlearn submit).
@@ -57,7 +58,7 @@ def server(
     Needs nginx. It ends with an error if a key is missing, a certificate has expired, or a port is in use. Guide:
     docs/howto/deployment.md.
     """
-    from fedlearn.engine.deployment.server import ServerOptions, become, run
+    from fedlearn.engine.deployment.server import ServerOptions, become, check_all, run
 
     addresses = {"listen": listen, "superlink": superlink, "runtime": runtime, "health": health, "metrics": metrics}
     for name, address in addresses.items():
@@ -69,6 +70,10 @@ def server(
     if metrics_token and not metrics:
         raise UsageError("--metrics-token: give --metrics HOST:PORT, too")
     options = ServerOptions(keys=keys, state=state, runs=runs, metrics_token=metrics_token, **addresses)
+    if check:
+        found = check_all(options)
+        typer.echo("\n".join(found) if found else "nothing is wrong: fedlearn server can start")
+        raise typer.Exit(bool(found))
     if part is Part.ALL:
         run(options)
     else:

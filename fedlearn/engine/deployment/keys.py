@@ -108,7 +108,13 @@ def _is_valid(path: Path, ca: x509.Certificate, hosts: Sequence[str]) -> bool:
 
 def valid_until(folder: Path) -> datetime:
     """Return when the server's certificate in a folder of keys ends, in UTC."""
-    return x509.load_pem_x509_certificate((folder / "server" / "server.crt").read_bytes()).not_valid_after_utc
+    return validity(folder)[1]
+
+
+def validity(folder: Path) -> tuple[datetime, datetime]:
+    """Return from when to when the server's certificate in a folder of keys is valid, in UTC."""
+    certificate = x509.load_pem_x509_certificate((folder / "server" / "server.crt").read_bytes())
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
 
 
 def _node(folder: Path, partition_id: int) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import socket
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -19,6 +21,8 @@ from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import proxies
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.deployment.services import Service, keep_alive
+
+LEAST_FREE = 2e9  # bytes on the disks of state and runs
 
 log = logging.getLogger("server")
 
@@ -71,44 +75,76 @@ def become(part: str, options: ServerOptions) -> None:
 
 def check(part: str, options: ServerOptions) -> None:
     """Raise UsageError if a part cannot be started."""
+    for why in mistakes(part, options):
+        raise UsageError(why)
+
+
+def check_all(options: ServerOptions) -> list[str]:
+    """Return everything for which a server could not start, or would soon fail, a line each."""
+    found = [why for part in PARTS for why in mistakes(part, options)]
+    for name in ("server/server.key", "secret/superexec"):
+        file = options.keys / name
+        if file.exists() and file.stat().st_mode & 0o077:
+            found.append(f"{file}: other users of this machine can read it: chmod 600 {file}")
+    for folder in (options.state, options.runs):
+        above = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+        if not os.access(above, os.W_OK):
+            found.append(f"{folder}: this user cannot write there: chown it, or name another folder")
+        elif (free := shutil.disk_usage(above).free) < LEAST_FREE:
+            found.append(f"{folder}: {free / 1e9:.1f} GB are free, and {LEAST_FREE / 1e9:g} GB are needed")
+    if options.metrics:
+        try:
+            _monitor(options)
+        except UsageError as error:
+            found.append(str(error))
+    return list(dict.fromkeys(found))
+
+
+def mistakes(part: str, options: ServerOptions) -> Iterator[str]:
+    """Yield why a part cannot be started."""
     for name in NEEDS[part]:
         file = options.keys / name
         if not os.access(file, os.R_OK):
             why = "it cannot be read by this user" if file.exists() else "there is no such key"
-            raise UsageError(f"{file}: {why}; run fedlearn keys --folder {options.keys} --clients N --host NAME")
-    if "server/server.crt" in NEEDS[part]:
-        _check_date(options.keys / "server" / "server.crt", options)
+            yield f"{file}: {why}; run fedlearn keys --folder {options.keys} --clients N --host NAME"
+    if "server/server.crt" in NEEDS[part] and (options.keys / "server" / "server.crt").exists():
+        yield from _date(options.keys / "server" / "server.crt", options)
     if part == "superlink":
-        _check_port("--superlink", options.superlink)
+        yield from _port("--superlink", options.superlink)
     if part == "proxy":
         from fedlearn.engine.deployment.proxy import nginx
 
         if nginx() is None:
-            raise UsageError("nginx is not installed, and the proxy is one: apt-get install nginx-light")
-        _check_port("--listen", options.listen)
+            yield "nginx is not installed, and the proxy is one: apt-get install nginx-light"
+        yield from _port("--listen", options.listen)
 
 
-def _check_date(file: Path, options: ServerOptions) -> None:
-    from fedlearn.engine.deployment.keys import valid_until
+def _date(file: Path, options: ServerOptions) -> Iterator[str]:
+    from fedlearn.engine.deployment.keys import validity
 
-    end = valid_until(options.keys)
-    if end < datetime.now(UTC):
-        raise UsageError(
+    try:
+        begin, end = validity(options.keys)
+    except (OSError, ValueError) as error:
+        yield f"{file}: it is no certificate ({error}); delete it, and run fedlearn keys again"
+        return
+    now = datetime.now(UTC)
+    if end < now:
+        yield (
             f"{file}: it was valid until {end:%Y-%m-%d}; run fedlearn keys --folder {options.keys} again, with "
             "the same --clients and --host"
         )
+    if now < begin:
+        yield f"{file}: it is valid from {begin:%Y-%m-%d %H:%M} UTC, and here it is {now:%Y-%m-%d %H:%M}: set the clock"
 
 
-def _check_port(flag: str, address: str) -> None:
+def _port(flag: str, address: str) -> Iterator[str]:
     host, _, port = address.rpartition(":")
     try:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, int(port)))
     except OSError as error:
-        raise UsageError(
-            f"{flag} {address}: {error.strerror or error}; end the program that uses it, or name another port"
-        ) from None
+        yield f"{flag} {address}: {error.strerror or error}; end the program that uses it, or name another port"
 
 
 def _answers(address: str) -> bool:
@@ -150,7 +186,8 @@ def _monitor(options: ServerOptions) -> list[str]:
     """Return the words of the monitor's command; raise UsageError where it cannot be started."""
     import prometheus_client  # noqa: F401 - where it is missing, one line says what installs it
 
-    _check_port("--metrics", options.metrics)
+    for why in _port("--metrics", options.metrics):
+        raise UsageError(why)
     words = [f"--listen={options.metrics}", f"--runs={options.runs}", f"--keys={options.keys}"]
     words += [f"--folder=state={options.state}"]
     for name, address in (("superlink", options.superlink), ("proxy", options.listen)):
