@@ -7,17 +7,23 @@ import re
 import shlex
 
 import pytest
+import yaml
 
 from client import ledger
 from client.learners import LEARNERS
 from client.owner import error_disclosure, policy
 from fedlearn.config.policy import Policy
 from fedlearn.core.refusals import REFUSALS, word_for
+from fedlearn.engine.deployment.monitor import ROUTES
+from fedlearn.engine.deployment.server import NEEDS
 from tests.commands import COMMANDS, parsed
 from tests.docs.pages import ROOT
 
 HOWTO = ROOT / "docs" / "howto"
-PAGES = {name: (HOWTO / f"{name}.md").read_text() for name in ("deployment", "deployment_owner", "deployment_upkeep")}
+PAGES = {
+    name: (HOWTO / f"{name}.md").read_text()
+    for name in ("deployment", "deployment_owner", "deployment_upkeep", "kubernetes", "monitoring")
+}
 UNITS = dict(re.findall(r"```\{code-block\} ini\n:caption: (\S+)\n\n(.*?)```", PAGES["deployment"], re.DOTALL))
 
 
@@ -39,6 +45,55 @@ def test_a_unit_starts_a_command_that_there_is_with_options_that_it_knows(name):
     assert folders and not any(folder.startswith("/") for folder in folders)
     assert unit(name)["Install"]["WantedBy"] == "multi-user.target"
     assert service["Restart"] == "always"
+
+
+MANIFESTS = [*yaml.safe_load_all((HOWTO / "kubernetes.yml").read_text())]
+PODS = {
+    each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in MANIFESTS if each["kind"] == "Deployment"
+}
+
+
+@pytest.mark.parametrize("name", ["fedlearn-server", "fedlearn-client"])
+def test_a_pod_starts_a_command_whose_folders_are_mounted_and_its_probes_are_answered(name):
+    (container,) = PODS[name]["containers"]
+    program, command, *words = container["command"]
+    assert program == "fedlearn" and name == f"fedlearn-{command}"
+    given = parsed(command, words)
+    mounts = {each["mountPath"]: each for each in container["volumeMounts"]}
+    volumes = {each["name"] for each in PODS[name]["volumes"]}
+    assert {each["name"] for each in mounts.values()} == volumes
+    written = [str(given[option]) for option in ("state", "runs", "claims", "memory", "ledger") if given.get(option)]
+    assert written and all(folder.startswith("/work/") for folder in written)
+    read = [str(given[option]) for option in ("keys", "policy", "root_certificates") if given.get(option)]
+    assert all(mounts["/" + path.split("/")[1]].get("readOnly") for path in read)
+    for variable in ("FEDLEARN_CACHE", "FLWR_HOME", "HOME"):
+        value = next(each["value"] for each in container["env"] if each["name"] == variable)
+        assert value.startswith(("/work", "/tmp"))
+    assert container["securityContext"]["readOnlyRootFilesystem"] and PODS[name]["securityContext"]["runAsNonRoot"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container.get(probe, {})
+        if "httpGet" in asked:
+            assert asked["httpGet"]["path"] in ROUTES
+        elif "exec" in asked:
+            assert asked["exec"]["command"][2:] == ["fedlearn.engine.deployment.healthy", given["health"]]
+    for port in container.get("ports", []):
+        option = {"clients": "listen", "metrics": "metrics"}[port["name"]]
+        assert given[option].endswith(f":{port['containerPort']}")
+
+
+def test_the_secret_of_the_servers_pod_has_the_files_that_its_parts_need():
+    (keys,) = [each["secret"] for each in PODS["fedlearn-server"]["volumes"] if each["name"] == "keys"]
+    assert {each["path"] for each in keys["items"]} == {file for files in NEEDS.values() for file in files}
+
+
+def test_policies_and_services_name_the_ports_that_pods_open():
+    by_kind = {(each["kind"], each["metadata"]["name"]): each["spec"] for each in MANIFESTS}
+    ports = {each["containerPort"] for each in PODS["fedlearn-server"]["containers"][0]["ports"]}
+    let_in = by_kind["NetworkPolicy", "fedlearn-server"]["ingress"]
+    assert {port["port"] for rule in let_in for port in rule["ports"]} == ports
+    assert [each["port"] for each in by_kind["Service", "fedlearn-server"]["ports"]] == [8443]
+    client = by_kind["NetworkPolicy", "fedlearn-client"]
+    assert client["ingress"] == [] and {p["port"] for rule in client["egress"] for p in rule["ports"]} == {8443, 53}
 
 
 def commands_in(text):

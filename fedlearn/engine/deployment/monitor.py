@@ -39,6 +39,7 @@ PATIENCE = 1.0  # seconds for an address to answer
 MOST_WORDS = 100  # refusals that are told apart; all others are one
 MOST_REQUESTS = 32  # that are answered at once
 OTHER = "other"
+ROUTES = METRICS, LIVES, READY = "/metrics", "/healthz", "/readyz"
 OUTCOMES = {"committed": "completed", "abandoned": "abandoned", "too-few-ready": "too-few-ready", "skipped": "skipped"}
 DIRECTIONS = {"bytes_down": "downlink", "bytes_up": "uplink", "bytes_protocol": "protocol"}
 PHASES = ("selection", "training", "evaluation")
@@ -231,7 +232,7 @@ def app_of(monitor: Monitor, token: str = "") -> ASGIApp:
         return PlainTextResponse(said, status_code=503 if missing else 200)
 
     routes: dict[str, Callable[[Request], Awaitable[Response]]] = {
-        "/metrics": metrics, "/healthz": lives, "/readyz": is_ready,
+        METRICS: metrics, LIVES: lives, READY: is_ready,
     }  # fmt: skip
     return Starlette(routes=[Route(path, answer) for path, answer in routes.items()])
 
