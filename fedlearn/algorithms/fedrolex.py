@@ -4,6 +4,8 @@ In round j a client with ratio b has the units j mod K, ..., j mod K + floor(b K
 ones again behind the last (equation 2), so that all entries are trained in turn. The server averages each entry over
 the clients that have it.
 
+The authors' code rounds b K up, rolls the other way, and divides as HeteroFL's Scaler does (``scaler = true``).
+
 Source: Alam et al. 2022, "FedRolex: model-heterogeneous federated learning with rolling sub-model extraction"
 (arXiv:2212.01548), algorithm 1.
 """
