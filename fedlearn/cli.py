@@ -35,6 +35,7 @@ from fedlearn.commands.server import server
 from fedlearn.commands.settings import settings
 from fedlearn.commands.shared import Interrupted
 from fedlearn.commands.simulate import EXAMPLES, simulate
+from fedlearn.commands.status import status
 from fedlearn.commands.stop import stop
 from fedlearn.commands.submit import submit
 from fedlearn.commands.sweep import EXAMPLES as SWEEPS
@@ -76,7 +77,7 @@ RUN, LOOK, NETWORK, PRIVACY, DEVELOP = "Run", "Look at runs", "Over a network", 
 _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     RUN: (simulate, sweep, plan, run, stop, settings),
     LOOK: (partitions, runs, report, dashboard, compare, predict, verify, forget, worth),
-    NETWORK: (server, client, submit, keys),
+    NETWORK: (server, client, submit, status, keys),
     PRIVACY: (declare, ledger, audit),
     DEVELOP: (new, check, doctor),
 }

@@ -1,0 +1,119 @@
+"""The status of a server is read from its files, whether it runs or not."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from fedlearn.cli import app
+from fedlearn.core.errors import UsageError
+from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.status import LATEST, status_of
+from fedlearn.runs.log import EventLog
+from fedlearn.runs.names import EVENTS
+
+NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
+ROUND = {"round": 1, "attempt": 1}
+
+
+@pytest.fixture
+def place(tmp_path):
+    make_keys(tmp_path / "keys", clients=1)
+    (tmp_path / "state").mkdir()
+    nodes = [
+        ("partition-0", b"a", "online", NOW.timestamp() + 30, "2026-11-29T11:00:00+00:00", None, None),
+        ("partition-1", b"b", "online", NOW.timestamp() - 60, "2026-11-29T10:00:00+00:00", None, None),
+        ("partition-2", b"c", "offline", 1.0, "2026-11-28T10:00:00+00:00", "2026-11-28T11:30:00+00:00", None),
+        ("partition-3", b"d", "registered", None, None, None, None),
+        ("[red]x", b"e", "registered", None, None, None, None),
+        ("partition-9", b"f", "online", NOW.timestamp() + 9, None, None, "2026-11-29T11:00:00+00:00"),
+    ]
+    with sqlite3.connect(tmp_path / "state" / "superlink.db") as database:
+        columns = "name, public_key, status, online_until, last_activated_at, last_deactivated_at, unregistered_at"
+        database.execute(f"CREATE TABLE node ({columns})")
+        database.executemany("INSERT INTO node VALUES (?, ?, ?, ?, ?, ?, ?)", nodes)
+    database.close()
+    return tmp_path
+
+
+def log_in(place, name):
+    folder = place / "runs" / name
+    folder.mkdir(parents=True)
+    (folder / "settings.toml").touch()
+    return EventLog(folder / EVENTS)
+
+
+def status(place):
+    return status_of(keys=place / "keys", state=place / "state", runs=place / "runs", now=NOW)
+
+
+def test_sites_are_online_until_their_time_and_known_by_their_keys(place):
+    sites = {each["client"]: each for each in status(place)["sites"]}
+    assert {number: each["is_online"] for number, each in sites.items()} == {
+        0: True,
+        1: False,
+        2: False,
+        3: False,
+        -1: False,
+    }
+    assert sites[0]["last_seen"] == "2026-11-29T12:00:00" and sites[1]["last_seen"] == "2026-11-29T11:59:00"
+    assert sites[2]["last_seen"] == "2026-11-28T11:30:00" and sites[3]["last_seen"] == ""
+    assert len({each["fingerprint"] for each in sites.values()}) == 5
+
+
+def test_runs_are_shown_with_who_reported_and_who_refused(place):
+    with log_in(place, "one") as log:
+        log.write("started", committed=0, rounds=3, metrics=None)
+        log.write("round-started", **ROUND)
+        log.write("not-ready", **ROUND, node=1, partition=1, reason="model-not-allowed")
+        log.write("reported", **ROUND, node=1, partition=0, bytes=9)
+        log.write("committed", **ROUND, accuracy=0.25)
+        log.write("round-started", round=2, attempt=1)
+        log.write("configured", round=2, attempt=1, cohort=1, bytes=9)
+    found = status(place)
+    (run,) = found["runs"]
+    assert (run["state"], run["phase"], run["completed"], run["rounds"]) == ("in progress", "reporting", 1, 3)
+    sites = {each["client"]: each for each in found["sites"]}
+    assert sites[0]["updates"] == 1 and sites[1]["refusals"] == {"model-not-allowed": 1}
+    assert "accuracy" not in json.dumps(found) and "0.25" not in json.dumps(found)
+
+
+def test_the_latest_runs_come_first_and_older_ones_not_at_all(place):
+    for number in range(LATEST + 2):
+        with log_in(place, f"run-{number:02}") as log:
+            log.write("started", committed=0, rounds=1, metrics=None)
+            log.write("ended", status="completed", reason="")
+    assert len(status(place)["runs"]) == LATEST
+
+
+def test_a_log_that_is_none_of_ours_ends_nothing(place):
+    with log_in(place, "odd") as log:
+        log.write("started")
+    (run,) = status(place)["runs"]
+    assert run["state"] == "in progress" and run["rounds"] == 0
+
+
+def test_a_server_that_has_never_run_has_an_empty_status(tmp_path):
+    found = status(tmp_path)
+    assert found["sites"] == found["runs"] == [] and found["certificate_until"] == ""
+
+
+def test_a_file_that_is_no_database_is_one_line(place):
+    (place / "state" / "superlink.db").write_text("no database, but a text that is long enough to be read as one" * 9)
+    with pytest.raises(UsageError, match=r"superlink\.db: file is not a database: is it the folder --state"):
+        status(place)
+
+
+def test_the_command_prints_tables_or_json(place, monkeypatch):
+    monkeypatch.chdir(place)
+    with log_in(place, "[bold]one\x1b[31m") as log:
+        log.write("started", committed=0, rounds=3, metrics=None)
+    shown = CliRunner().invoke(app, ["status"], env={"COLUMNS": "160"})
+    assert shown.exit_code == 0 and "in progress" in shown.output and "0/3" in shown.output
+    assert "\x1b" not in shown.output and "[bold]one" in shown.output
+    found = json.loads(CliRunner().invoke(app, ["status", "--json"]).output)
+    assert len(found["sites"]) == 5 and found["certificate_until"]
