@@ -42,11 +42,17 @@ def server(
         str, typer.Option(metavar="HOST:PORT", help="Only for the proxy: address for an app in another container.")
     ] = "",
     metrics: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Serve numbers for Prometheus there, and /healthz and /readyz.")
+        str,
+        typer.Option(
+            metavar="HOST:PORT", help="Serve a page of the status, numbers for Prometheus, /healthz and /readyz."
+        ),
     ] = "",
     metrics_token: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File with the token that readers of --metrics must send.")
     ] = None,
+    metrics_tls: Annotated[
+        bool, typer.Option("--metrics-tls", help="Serve --metrics by TLS, with the server's certificate.")
+    ] = False,
     runs: Annotated[
         Path, typer.Option(metavar="FOLDER", help="With --metrics: the folder of the runs.")
     ] = Path("runs"),
@@ -67,9 +73,11 @@ def server(
         raise UsageError("--runtime and --health are for one part: name it, such as fedlearn server proxy")
     if part is not Part.ALL and metrics:
         raise UsageError("--metrics is for the whole server: leave out the part")
-    if metrics_token and not metrics:
-        raise UsageError("--metrics-token: give --metrics HOST:PORT, too")
-    options = ServerOptions(keys=keys, state=state, runs=runs, metrics_token=metrics_token, **addresses)
+    if (metrics_token or metrics_tls) and not metrics:
+        raise UsageError("--metrics-token and --metrics-tls: give --metrics HOST:PORT, too")
+    options = ServerOptions(
+        keys=keys, state=state, runs=runs, metrics_token=metrics_token, metrics_tls=metrics_tls, **addresses
+    )
     if check:
         found = check_all(options)
         typer.echo("\n".join(found) if found else "nothing is wrong: fedlearn server can start")

@@ -6,26 +6,32 @@ It reads the event logs below the folder of runs, and asks nothing of the server
 without. Counters begin at zero with the monitor; a run that is in progress then is counted from its start. A run whose
 draws are secret logs no counts of reports or bytes, so that none stand here.
 
-``/metrics`` answers with the numbers (to whom has the token, where there is one), ``/healthz`` always, ``/readyz`` with
-200 while each address given by ``--up`` answers, else with 503 and which does not.
+``/metrics`` answers with the numbers, ``/`` with the page of the status (to whom has the token, where there is one);
+``/healthz`` always, ``/readyz`` with 200 while each address given by ``--up`` answers, else with 503 and which does not.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import hmac
 import shutil
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment.programs import start_logging
+from fedlearn.engine.deployment.status import status_of
+from fedlearn.engine.deployment.status_page import page_of
 from fedlearn.engine.processes import die_with
 from fedlearn.report.folders import runs_below
+from fedlearn.report.serving import HEADERS
 from fedlearn.runs.log import ENDED, Event, EventTail, RunView, has_ended
 from fedlearn.runs.names import EVENTS
 
@@ -39,7 +45,8 @@ PATIENCE = 1.0  # seconds for an address to answer
 MOST_WORDS = 100  # refusals that are told apart; all others are one
 MOST_REQUESTS = 32  # that are answered at once
 OTHER = "other"
-ROUTES = METRICS, LIVES, READY = "/metrics", "/healthz", "/readyz"
+ASK = {"WWW-Authenticate": 'Basic realm="fedlearn"', "Cache-Control": "no-store"}
+ROUTES = METRICS, LIVES, READY, PAGE = "/metrics", "/healthz", "/readyz", "/"
 OUTCOMES = {"committed": "completed", "abandoned": "abandoned", "too-few-ready": "too-few-ready", "skipped": "skipped"}
 DIRECTIONS = {"bytes_down": "downlink", "bytes_up": "uplink", "bytes_protocol": "protocol"}
 PHASES = ("selection", "training", "evaluation")
@@ -203,12 +210,21 @@ class Monitor:
         return found
 
 
-def app_of(monitor: Monitor, token: str = "") -> ASGIApp:
-    """Return the web application; with a token, ``/metrics`` asks for ``Authorization: Bearer TOKEN``."""
+def app_of(monitor: Monitor, token: str = "", page: Callable[[], str] = lambda: "") -> ASGIApp:
+    """Return the web application.
+
+    With a token, ``/metrics`` and ``/`` ask for ``Authorization: Bearer TOKEN``, or for the token as the password of
+    any user, as browsers send it.
+
+    Parameters
+    ----------
+    page
+        Returns the page of the status.
+    """
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
     from starlette.applications import Starlette
-    from starlette.responses import PlainTextResponse
+    from starlette.responses import HTMLResponse, PlainTextResponse
     from starlette.responses import Response as Answer
     from starlette.routing import Route
 
@@ -216,12 +232,17 @@ def app_of(monitor: Monitor, token: str = "") -> ASGIApp:
     registry.register(monitor)
 
     async def metrics(request: Request) -> Response:
-        given = request.headers.get("authorization", "").encode()
-        if token and not hmac.compare_digest(given, f"Bearer {token}".encode()):
-            return PlainTextResponse("a token is needed", status_code=401, headers={"WWW-Authenticate": "Bearer"})
+        if token and not _has(token, request.headers.get("authorization", "")):
+            return PlainTextResponse("a token is needed", status_code=401, headers=ASK)
         async with looking:
             text = await asyncio.to_thread(generate_latest, registry)
         return Answer(text, media_type=CONTENT_TYPE_LATEST)
+
+    async def shown(request: Request) -> Response:
+        if token and not _has(token, request.headers.get("authorization", "")):
+            return PlainTextResponse("a token is needed", status_code=401, headers=ASK)
+        async with looking:
+            return HTMLResponse(await asyncio.to_thread(page), headers=HEADERS)
 
     async def lives(request: Request) -> Response:
         return PlainTextResponse("ok")
@@ -232,9 +253,18 @@ def app_of(monitor: Monitor, token: str = "") -> ASGIApp:
         return PlainTextResponse(said, status_code=503 if missing else 200)
 
     routes: dict[str, Callable[[Request], Awaitable[Response]]] = {
-        METRICS: metrics, LIVES: lives, READY: is_ready,
+        METRICS: metrics, LIVES: lives, READY: is_ready, PAGE: shown,
     }  # fmt: skip
     return Starlette(routes=[Route(path, answer) for path, answer in routes.items()])
+
+
+def _has(token: str, given: str) -> bool:
+    """Return whether a header has the token, in a time that does not depend on what is wrong with it."""
+    kind, _, rest = given.partition(" ")
+    if kind.lower() == "basic":
+        with suppress(ValueError):
+            rest = base64.b64decode(rest, validate=True).decode(errors="replace").partition(":")[2]
+    return hmac.compare_digest(rest.encode(), token.encode())
 
 
 def _answers(address: str) -> bool:
@@ -261,6 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--up", action="append", default=[], metavar="NAME=HOST:PORT")
     parser.add_argument("--keys", type=Path, metavar="FOLDER")
     parser.add_argument("--token", type=Path, metavar="FILE")
+    parser.add_argument("--tls", type=Path, metavar="FOLDER")
     parser.add_argument("--parent-pid", type=int, metavar="PID")
     options = parser.parse_args(arguments)
     die_with(options.parent_pid)
@@ -268,10 +299,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folders = {name: Path(folder) for name, folder in _pairs(options.folder).items()}
     monitor = Monitor(options.runs, folders=folders, up=_pairs(options.up), keys=options.keys)
     token = options.token.read_text().strip() if options.token else ""
+
+    def page() -> str:
+        state = folders.get("state", Path("state"))
+        try:
+            return page_of(status_of(keys=options.keys or Path("keys"), state=state, runs=options.runs))
+        except UsageError as error:
+            return f"<!doctype html><title>fedlearn server</title><p>{escape(str(error))}</p>"
+
+    secure = (
+        {"ssl_certfile": options.tls / "server.crt", "ssl_keyfile": options.tls / "server.key"} if options.tls else {}
+    )
     host, _, port = options.listen.rpartition(":")
     uvicorn.run(
-        app_of(monitor, token), host=host, port=int(port), log_level="warning",
+        app_of(monitor, token, page), host=host, port=int(port), log_level="warning",
         limit_concurrency=MOST_REQUESTS, timeout_keep_alive=5, server_header=False,
+        **secure,
     )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ class ServerOptions:
     health: str = ""
     metrics: str = ""
     metrics_token: Path | None = None
+    metrics_tls: bool = False
     runs: Path = Path("runs")
 
 
@@ -193,6 +194,7 @@ def _monitor(options: ServerOptions) -> list[str]:
     for name, address in (("superlink", options.superlink), ("proxy", options.listen)):
         host, _, port = address.rpartition(":")
         words.append(f"--up={name}={'127.0.0.1' if host == '0.0.0.0' else host}:{port}")
+    words += [f"--tls={options.keys / 'server'}"] if options.metrics_tls else []
     if options.metrics_token is not None:
         if not os.access(options.metrics_token, os.R_OK) or not options.metrics_token.read_text().strip():
             raise UsageError(f"--metrics-token {options.metrics_token}: it cannot be read, or it is empty")

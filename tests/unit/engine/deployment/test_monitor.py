@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 import socket
@@ -26,6 +27,12 @@ pytest.importorskip("prometheus_client")
 from prometheus_client.parser import text_string_to_metric_families
 
 DOCS = ROOT / "docs" / "howto"
+
+
+def b64(given):
+    return base64.b64encode(given).decode()
+
+
 ROUND = {"round": 1, "attempt": 1}
 SAMPLES = {
     name + suffix
@@ -50,8 +57,8 @@ def monitor(tmp_path, **more):
 class Client:
     """Asks a monitor as Prometheus does."""
 
-    def __init__(self, found, token=""):
-        self._app = app_of(found, token)
+    def __init__(self, found, token="", page=lambda: "<p>status</p>"):
+        self._app = app_of(found, token, page)
 
     def get(self, path, headers=None, method="GET"):
         async def answered():
@@ -148,7 +155,23 @@ def test_numbers_want_the_token_and_health_does_not(tmp_path):
         assert answer.status_code == 401 and "fedlearn_" not in answer.text
     assert client.get("/metrics", headers={"Authorization": "Bearer s3cret"}).status_code == 200
     assert client.get("/healthz").text == "ok" and client.get("/readyz").status_code == 200
-    assert client.get("/").status_code == 404 and client.get("/metrics", method="POST").status_code == 405
+    assert client.get("/runs").status_code == 404 and client.get("/metrics", method="POST").status_code == 405
+
+
+def test_the_page_wants_the_token_as_the_password_of_any_user(tmp_path):
+    client = Client(monitor(tmp_path), "s3cret:x")
+    for given in (
+        "",
+        "Basic",
+        "Basic !",
+        f"Basic {b64(b's3cret:x')}",
+        f"Basic {b64(b'a:s3cret')}",
+        f"Basic {b64(bytes(9))}",
+    ):
+        answer = client.get("/", headers={"Authorization": given} if given else None)
+        assert answer.status_code == 401 and "Basic" in answer.headers["www-authenticate"]
+    answer = client.get("/", headers={"Authorization": f"Basic {b64(b'anna:s3cret:x')}"})
+    assert answer.text == "<p>status</p>" and answer.headers["cache-control"] == "no-store"
 
 
 def test_it_is_ready_while_each_part_answers(tmp_path):
@@ -204,7 +227,7 @@ def test_the_page_names_all_numbers():
     [
         (["--metrics", "9464"], "--metrics"),
         (["proxy", "--metrics", "127.0.0.1:9464"], "--metrics is for the whole server"),
-        (["--metrics-token", "token"], "--metrics-token: give --metrics HOST:PORT, too"),
+        (["--metrics-token", "token"], "give --metrics HOST:PORT, too"),
     ],
 )
 def test_flags_that_do_not_fit_are_refused(words, said):

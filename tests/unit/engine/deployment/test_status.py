@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from datetime import UTC, datetime
+from html.parser import HTMLParser
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from fedlearn.cli import app
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment.keys import make_keys
 from fedlearn.engine.deployment.status import LATEST, status_of
+from fedlearn.engine.deployment.status_page import page_of
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import EVENTS
 
@@ -106,6 +108,20 @@ def test_a_file_that_is_no_database_is_one_line(place):
     (place / "state" / "superlink.db").write_text("no database, but a text that is long enough to be read as one" * 9)
     with pytest.raises(UsageError, match=r"superlink\.db: file is not a database: is it the folder --state"):
         status(place)
+
+
+def test_the_page_has_all_of_it_and_hostile_names_are_text(place):
+    with log_in(place, "<script>alert(1)") as log:
+        log.write("started", committed=0, rounds=3, metrics=None)
+        log.write("not-ready", **ROUND, node=1, partition=1, reason='"><img src=x onerror=alert(1)>\x1b[31m')
+        log.write("too-few-ready", **ROUND, ready=0, needed=1, reason="<b>nobody</b>")
+    page = page_of(status(place))
+    assert page.count("<script") == 0 and "&lt;script&gt;" in page and "<img" not in page and "<b>" not in page
+    assert "\x1b" not in page and "1 of 5" in page and "0 of 3" in page and "2026-11-29 11:59:00" in page
+    parser = HTMLParser()
+    parser.feed(page)
+    empty = page_of(status_of(keys=place / "no", state=place / "no", runs=place / "no", now=NOW))
+    assert "No client is registered." in empty and "There is no run." in empty and "unknown" in empty
 
 
 def test_the_command_prints_tables_or_json(place, monkeypatch):

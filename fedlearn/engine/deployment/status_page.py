@@ -1,0 +1,81 @@
+"""The status of a server as one page of HTML, without a script: sites, runs, disks, certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from fedlearn.core.errors import printable
+
+AGAIN = 15  # seconds after which a browser asks anew
+STYLE = """
+:root { color-scheme: light dark; font: 16px/1.45 system-ui, sans-serif; }
+body { max-width: 70rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; padding: .35rem .9rem .35rem 0; border-bottom: 1px solid #8885; }
+th { font-weight: 600; white-space: nowrap; } td.number { font-variant-numeric: tabular-nums; }
+.yes { color: light-dark(#15692f, #7bd88f); } .no { color: light-dark(#8a4b00, #f2b46b); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.2rem; } dd { margin: 0; }
+"""
+
+
+def page_of(found: Mapping[str, Any]) -> str:
+    """Return the page of a status, as `fedlearn.engine.deployment.status.status_of` gives it."""
+    sites = [
+        (
+            str(each["client"]) if each["client"] >= 0 else "?", each["fingerprint"],
+            "online" if each["is_online"] else "offline", each["last_seen"].replace("T", " ") or "never",
+            str(each["updates"]), ", ".join(f"{word} {count}" for word, count in each["refusals"].items()),
+        )
+        for each in found["sites"]
+    ]  # fmt: skip
+    runs = [
+        (
+            each["name"], each["state"], f"{each['completed']} of {each['rounds']}", str(each["attempt"]),
+            each["phase"], each["warning"],
+        )
+        for each in found["runs"]
+    ]  # fmt: skip
+    online = sum(each["is_online"] for each in found["sites"])
+    facts = {
+        "Clients online": f"{online} of {len(sites)}",
+        **{f"Free for {name}": f"{size / 1e9:.1f} GB" for name, size in found["disk_free_bytes"].items()},
+        "Certificate until": found["certificate_until"][:10] or "unknown",
+        "As of": f"{found['time'][:19].replace('T', ' ')} UTC",
+    }
+    listed = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts.items())
+    parts = [
+        f"<dl>{listed}</dl>",
+        "<h2>Clients</h2>",
+        _table(("client", "key", "state", "last seen (UTC)", "updates", "refusals"), sites, "No client is registered."),
+        "<h2>Latest runs</h2>",
+        _table(("run", "state", "rounds", "attempt", "phase", "last trouble"), runs, "There is no run."),
+    ]
+    head = (
+        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="refresh" content="{AGAIN}"><title>fedlearn server</title><style>{STYLE}</style>'
+    )
+    main = f"<main><h1>fedlearn server</h1>{''.join(parts)}</main>"
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{main}</body></html>'
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], nothing: str) -> str:
+    shown = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    if not shown:
+        return f"<p>{nothing}</p>"
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+    inside = f"<table><thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table>"
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{titles[0]}s">{inside}</div>'
+
+
+def _cell(value: str) -> str:
+    kind = {"online": "yes", "completed": "yes", "offline": "no", "failed": "no"}.get(value, "")
+    kind = "number" if value.replace(" of ", "").isdecimal() else kind
+    return f'<td class="{kind}">{_text(value)}</td>' if kind else f"<td>{_text(value)}</td>"
+
+
+def _text(value: str) -> str:
+    return escape(printable(value))
