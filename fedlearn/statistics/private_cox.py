@@ -348,7 +348,7 @@ class Seen:
     @property
     def step(self) -> FloatArray:
         """(q,) J^-1 U."""
-        return np.linalg.solve(self.information, self.score)
+        return np.asarray(np.linalg.solve(self.information, self.score), np.float64)
 
     def is_sure(self) -> bool:
         """Return whether S0 is known at each time, and the noise in the information is small beside it."""

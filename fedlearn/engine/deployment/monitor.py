@@ -6,8 +6,8 @@ It reads the event logs below the folder of runs, and asks nothing of the server
 without. Counters begin at zero with the monitor; a run that is in progress then is counted from its start. A run whose
 draws are secret logs no counts of reports or bytes, so that none stand here.
 
-``/metrics`` answers with the numbers, ``/`` with the page of the status (to whom has the token, where there is one);
-``/healthz`` always, ``/readyz`` with 200 while each address given by ``--up`` answers, else with 503 and which does not.
+``/metrics`` answers with the numbers, ``/`` with the page of the status, to whom has the token, where there is one;
+``/healthz`` always, ``/readyz`` with 200 while all addresses of ``--up`` answer, else with 503 and which do not.
 """
 
 from __future__ import annotations
