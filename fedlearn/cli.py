@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import click
 import typer
 
+from fedlearn.commands.admit import admit, request
 from fedlearn.commands.audit import audit
 from fedlearn.commands.brief import Brief
 from fedlearn.commands.check import check
@@ -77,7 +78,7 @@ RUN, LOOK, NETWORK, PRIVACY, DEVELOP = "Run", "Look at runs", "Over a network", 
 _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     RUN: (simulate, sweep, plan, run, stop, settings),
     LOOK: (partitions, runs, report, dashboard, compare, predict, verify, forget, worth),
-    NETWORK: (server, client, submit, status, keys),
+    NETWORK: (server, client, submit, status, keys, request, admit),
     PRIVACY: (declare, ledger, audit),
     DEVELOP: (new, check, doctor),
 }
@@ -121,7 +122,7 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     say_warnings()
     _look_in_the_current_folder()
     given = with_default_port(sys.argv[1:] if arguments is None else arguments)
-    given = given[1:] if given[:2] == ["client", "declare"] else given  # a client takes no arguments
+    given = given[1:] if given[:2] in (["client", "declare"], ["client", "request"]) else given  # it takes no arguments
     try:
         code = app(args=given, prog_name=program, standalone_mode=False)
     except Interrupted as error:

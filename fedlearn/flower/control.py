@@ -28,6 +28,18 @@ class Away(ControlError):
     """The SuperLink does not answer at the moment."""
 
 
+def key_as_registered(line: bytes, name: str) -> bytes:
+    """Return a public key, in OpenSSH's format, as Flower registers it."""
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+    from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+
+    key = load_ssh_public_key(line)
+    if not isinstance(key, EllipticCurvePublicKey):
+        raise ControlError(f"{name}: not the public key of an elliptic curve")
+    return bytes(public_key_to_bytes(key))
+
+
 class Control:
     """A connection to the Control API of a SuperLink.
 
@@ -54,22 +66,30 @@ class Control:
 
     def register(self, public_key: Path, *, name: str) -> bool:
         """Register a node by its public key, in OpenSSH's format; return whether the key was new."""
-        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
-        from cryptography.hazmat.primitives.serialization import load_ssh_public_key
         from flwr.proto.control_pb2 import RegisterNodeRequest
-        from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-        key = load_ssh_public_key(public_key.read_bytes())
-        if not isinstance(key, EllipticCurvePublicKey):
-            raise ControlError(f"{public_key}: not the public key of an elliptic curve")
+        key = key_as_registered(public_key.read_bytes(), str(public_key))
         try:
-            request = RegisterNodeRequest(public_key=public_key_to_bytes(key), name=name)
+            request = RegisterNodeRequest(public_key=key, name=name)
             self._call(lambda: self._client.RegisterNode(request))
         except ControlError as error:
             if KEY_IN_USE not in str(error):
                 raise
             return False
         return True
+
+    def registered(self) -> dict[bytes, int]:
+        """Return the public keys of the registered nodes, as `key_as_registered` gives them, with the nodes' ids."""
+        from flwr.proto.control_pb2 import ListNodesRequest
+
+        answer = self._call(lambda: self._client.ListNodes(ListNodesRequest()))
+        return {bytes(node.public_key): int(node.node_id) for node in answer.nodes_info if not node.unregistered_at}
+
+    def unregister(self, node_id: int) -> None:
+        """Take a node from the registered ones: no message of it is let in any more."""
+        from flwr.proto.control_pb2 import UnregisterNodeRequest
+
+        self._call(lambda: self._client.UnregisterNode(UnregisterNodeRequest(node_id=node_id)))
 
     def online(self) -> int:
         """Return how many nodes are connected."""

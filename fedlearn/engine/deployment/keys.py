@@ -122,11 +122,16 @@ def _node(folder: Path, partition_id: int) -> None:
     private, public = folder / "nodes" / str(partition_id), folder / "public" / "nodes" / f"{partition_id}.pub"
     if public.exists() and not private.exists():
         return
-    _write_once(private, _new_node_key)
-    key = load_ssh_private_key(private.read_bytes(), None)
+    _write_once(private, new_node_key)
+    line = f"{public_line(private.read_bytes())} partition-{partition_id}\n".encode()
+    _write_once(public, lambda: line, mode=0o644)
+
+
+def public_line(private: bytes) -> str:
+    """Return the public key of a private one, as a line of OpenSSH."""
+    key = load_ssh_private_key(private, None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    line = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    _write_once(public, lambda: line + f" partition-{partition_id}\n".encode(), mode=0o644)
+    return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
 def rotate_node_key(folder: Path, partition_id: int) -> None:
@@ -139,7 +144,7 @@ def rotate_node_key(folder: Path, partition_id: int) -> None:
     """
     old, line = _key_and_line(folder, partition_id, "--rotate")
     private, public = folder / "nodes" / str(partition_id), _public(folder, partition_id)
-    new = NodeKey(_new_node_key())
+    new = NodeKey(new_node_key())
     links = [link(old, new.public).decode(), *(word for word in line.split() if word.startswith(FOLLOWS.decode()))]
     private.rename(private.with_name(f"{partition_id}.{len(links)}"))
     _write_once(private, lambda: new.file)
@@ -174,7 +179,8 @@ def _public(folder: Path, partition_id: int) -> Path:
     return folder / "public" / "nodes" / f"{partition_id}.pub"
 
 
-def _new_node_key() -> bytes:
+def new_node_key() -> bytes:
+    """Return a new private key of a node, in the format of OpenSSH."""
     key = ec.generate_private_key(ec.SECP384R1())
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 

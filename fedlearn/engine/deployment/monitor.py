@@ -17,7 +17,6 @@ import asyncio
 import base64
 import hmac
 import shutil
-import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment.programs import start_logging
+from fedlearn.engine.deployment.server import answers
 from fedlearn.engine.deployment.status import status_of
 from fedlearn.engine.deployment.status_page import page_of
 from fedlearn.engine.processes import die_with
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp
 
-PATIENCE = 1.0  # seconds for an address to answer
 MOST_WORDS = 100  # refusals that are told apart; all others are one
 MOST_REQUESTS = 32  # that are answered at once
 OTHER = "other"
@@ -160,7 +159,7 @@ class Monitor:
 
     def not_ready(self) -> list[str]:
         """Return the parts that do not answer."""
-        return [name for name, address in self._up.items() if not _answers(address)]
+        return [name for name, address in self._up.items() if not answers(address)]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, in the order of `HELP`."""
@@ -265,15 +264,6 @@ def _has(token: str, given: str) -> bool:
         with suppress(ValueError):
             rest = base64.b64decode(rest, validate=True).decode(errors="replace").partition(":")[2]
     return hmac.compare_digest(rest.encode(), token.encode())
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-    except OSError:
-        return False
-    return True
 
 
 def _pairs(words: Sequence[str]) -> dict[str, str]:

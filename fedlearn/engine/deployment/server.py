@@ -59,7 +59,7 @@ def run(options: ServerOptions) -> None:
     log.info("clients reach it at %s, runs are submitted at %s of this machine", options.listen, options.superlink)
 
     def is_up() -> bool:
-        return _answers(options.superlink)
+        return answers(options.superlink)
 
     superlink, *others = (partial(Service, MODULES[part], words(options), log) for part, words in PARTS.items())
     keep_alive([superlink(), *(other(may_start=is_up) for other in others), *monitors], log)
@@ -148,7 +148,8 @@ def _port(flag: str, address: str) -> Iterator[str]:
         yield f"{flag} {address}: {error.strerror or error}; end the program that uses it, or name another port"
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
+    """Return whether something listens at an address."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1).close()

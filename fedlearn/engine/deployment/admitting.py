@@ -1,0 +1,290 @@
+"""Admission of clients by signed requests: a request is a file, and each step is a line of a log that is never changed.
+
+A site makes its key pair, of which the private key never leaves it, and a request that this key has signed. On the
+server's machine a person compares the key's fingerprint with the site by another way, and approves or refuses. An
+approved key stands in ``public/nodes`` of the server's keys, as ``fedlearn keys`` writes it; a revoked one is taken
+from there, and from the SuperLink, which then refuses each message of it.
+
+The log ``admissions.log`` beside the keys has a line for each step: what, when, by whom, why. Each line ends in the
+SHA-256 of itself and all lines before it (`fedlearn.privacy.ledger_lines`): a line that was changed, cut or moved is
+found. Who may write the folder can write another log from its first line on: copy the last checksum elsewhere.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from fedlearn.core.errors import UsageError, printable, quoted
+from fedlearn.engine.deployment.keys import new_node_key, public_line
+from fedlearn.privacy.ledger_lines import LedgerDamaged, check_of, line_of, sound_lines
+from fedlearn.runs.files import write_atomically
+from fedlearn.runs.ledgers import LedgerFile
+from fedlearn.secure.keys import NodeKey, is_signed, listed_keys
+
+LARGEST = 1 << 14  # bytes of a request
+LONGEST_NAME = 80  # letters
+MOST_WAITING = 1000  # requests that are neither approved nor refused
+RECEIVED, APPROVED, REFUSED, REVOKED, EXPIRED = "received", "approved", "refused", "revoked", "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A site's request to take part.
+
+    Parameters
+    ----------
+    name
+        Of the site, in its own words.
+    key
+        Its public key, a line of OpenSSH.
+    made
+        When, by the site's clock.
+    server
+        The address that the site was told.
+    signature
+        Of all the rest by the private key, in hexadecimal digits.
+    """
+
+    name: str
+    key: str
+    made: str
+    server: str
+    signature: str = ""
+
+    @property
+    def statement(self) -> bytes:
+        """What the key signs."""
+        return (
+            b"fedlearn request for admission" + json.dumps(asdict(replace(self, signature="")), sort_keys=True).encode()
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the key, in groups of four hexadecimal digits: what two people compare."""
+        return fingerprint_of(self.key)
+
+    def warnings(self) -> list[str]:
+        """Return what a reader of the name may not see: letters that look like others, or have no width."""
+        odd = [letter for letter in dict.fromkeys(self.name) if not (letter.isascii() or _is_latin(letter))]
+        named = ", ".join(f"{letter!r} {unicodedata.name(letter, 'without a name').lower()}" for letter in odd)
+        return [f"the name has letters that are not Latin: {named}"] if odd else []
+
+
+def make_request(folder: Path, *, name: str, server: str) -> Path:
+    """Make a key pair and a request for it, unless they are there; return the path of the request.
+
+    Raises
+    ------
+    UsageError
+        If the name is empty, too long or not printable.
+    """
+    if not name.strip() or len(name) > LONGEST_NAME or printable(name) != name:
+        raise UsageError(f"--name {quoted(name)}: give a printable name of 1 to {LONGEST_NAME} letters")
+    key_file, request_file = folder / "own.key", folder / "request.json"
+    if not request_file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        if not key_file.exists():
+            key_file.touch(mode=0o600)
+            key_file.write_bytes(new_node_key())
+        key = NodeKey(key_file.read_bytes())
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        asked = Request(unicodedata.normalize("NFC", name.strip()), public_line(key_file.read_bytes()), now, server)
+        signed = replace(asked, signature=key.sign(asked.statement).hex())
+        write_atomically(request_file, json.dumps(asdict(signed), indent=1).encode() + b"\n")
+    return request_file
+
+
+def read_request(data: bytes) -> Request:
+    """Return a request whose signature is that of its key.
+
+    Raises
+    ------
+    UsageError
+        If it is none.
+    """
+    try:
+        if len(data) > LARGEST:
+            raise ValueError(f"it has {len(data):,} bytes")
+        found = Request(**{name: str(value) for name, value in json.loads(data).items()})
+        (listed,) = listed_keys(found.key.encode())
+        is_whole = is_signed(found.statement, bytes.fromhex(found.signature), listed.key)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(f"it is no request of a site: {printable(str(error))[:200]}") from None
+    if not is_whole:
+        raise UsageError("its signature is not that of its key: it was changed, or another key has signed it")
+    if not found.name.strip() or len(found.name) > LONGEST_NAME or printable(found.name) != found.name:
+        raise UsageError(f"its name is not a printable one of 1 to {LONGEST_NAME} letters")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A line of the log.
+
+    Parameters
+    ----------
+    step
+        What has happened to the key.
+    fingerprint, name
+        Of the key, and of the site.
+    client
+        The number that it has got, or had; -1 without one.
+    when, who, why
+        In UTC; the user of the server's machine; in that user's words.
+    until
+        When an approval ends, in UTC; empty for never.
+    key, made
+        Of the request.
+    """
+
+    step: str
+    fingerprint: str
+    name: str
+    client: int
+    when: str
+    who: str
+    why: str
+    until: str
+    key: str
+    made: str
+
+
+class Admissions:
+    """The admissions of a server.
+
+    Parameters
+    ----------
+    keys
+        The folder of the server's keys.
+    now
+        The time; now unless given.
+    """
+
+    def __init__(self, keys: Path, *, now: datetime | None = None) -> None:
+        self._folder = keys / "public" / "nodes"
+        self._file = LedgerFile(keys, "admissions", suffix=".log")
+        self._now = now or datetime.now(UTC)
+
+    def steps(self) -> list[Step]:
+        """Return the lines of the log; raise `LedgerDamaged` with the first one that is not as it was written."""
+        found = []
+        for number, plain, _ in sound_lines(self._file.read()):
+            try:
+                found.append(Step(**plain))
+            except TypeError:
+                raise LedgerDamaged(number, "is no step of an admission") from None
+        return found
+
+    def latest(self) -> dict[str, Step]:
+        """Return fingerprint -> the last step of its key."""
+        return {each.fingerprint: each for each in self.steps()}
+
+    def receive(self, asked: Request) -> Step:
+        """Take in a request; one that is known already changes nothing.
+
+        Raises
+        ------
+        UsageError
+            If too many requests wait.
+        """
+        with self._alone() as latest:
+            if known := latest.get(asked.fingerprint):
+                return known
+            if sum(each.step == RECEIVED for each in latest.values()) >= MOST_WAITING:
+                raise UsageError(f"{MOST_WAITING:,} requests wait already: approve or refuse some of them first")
+            return self._write(Step(RECEIVED, asked.fingerprint, asked.name, -1, "", "", "", "", asked.key, asked.made))
+
+    def approve(self, which: str, *, why: str = "", until: datetime | None = None) -> Step:
+        """Give a key that waits a number, and put it among those of the clients.
+
+        Parameters
+        ----------
+        which
+            The fingerprint, or its first groups.
+
+        Raises
+        ------
+        UsageError
+            If no such request waits.
+        """
+        with self._alone() as latest:
+            known = _found(latest, which, RECEIVED)
+            used = [int(path.stem) for path in self._folder.glob("*.pub") if path.stem.isdecimal()]
+            used += [each.client for each in latest.values()]
+            client = max(used, default=-1) + 1
+            end = until.astimezone(UTC).isoformat(timespec="seconds") if until else ""
+            step = self._write(replace(known, step=APPROVED, client=client, why=why, until=end))
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._folder / f"{client}.pub", f"{known.key.strip()}\n".encode())
+            (self._folder / f"{client}.pub").chmod(0o644)
+            return step
+
+    def refuse(self, which: str, *, why: str) -> Step:
+        """Refuse a request that waits; its key stays refused."""
+        with self._alone() as latest:
+            return self._write(replace(_found(latest, which, RECEIVED), step=REFUSED, why=why))
+
+    def revoke(self, which: str, *, why: str) -> Step:
+        """Take an approved key from those of the clients."""
+        with self._alone() as latest:
+            return self._end(_found(latest, which, APPROVED), REVOKED, why)
+
+    def expire(self) -> list[Step]:
+        """Take the keys whose approval has ended from those of the clients."""
+        with self._alone() as latest:
+            over = [
+                each for each in latest.values() if each.step == APPROVED and each.until and self._is_over(each.until)
+            ]
+            return [self._end(each, EXPIRED, "its time is over") for each in over]
+
+    def _is_over(self, until: str) -> bool:
+        return datetime.fromisoformat(until) <= self._now
+
+    def _end(self, known: Step, step: str, why: str) -> Step:
+        (self._folder / f"{known.client}.pub").unlink(missing_ok=True)
+        return self._write(replace(known, step=step, why=why))
+
+    def _write(self, step: Step) -> Step:
+        written = replace(step, when=self._now.isoformat(timespec="seconds"), who=_user())
+        self._file.append(line_of(asdict(written), check_of(self._file.read())))
+        return written
+
+    @contextmanager
+    def _alone(self) -> Iterator[dict[str, Step]]:
+        with self._file.alone():
+            yield self.latest()
+
+
+def fingerprint_of(key: str) -> str:
+    """Return the SHA-256 of a public key, in groups of four hexadecimal digits."""
+    (listed,) = listed_keys(key.encode())
+    digits = sha256(listed.first).hexdigest()
+    return "-".join(digits[at : at + 4] for at in range(0, 32, 4))
+
+
+def _found(latest: dict[str, Step], which: str, step: str) -> Step:
+    found = [each for each in latest.values() if each.fingerprint.startswith(which.lower()) and each.step == step]
+    if len(found) == 1 and which:
+        return found[0]
+    known = [each.step for each in latest.values() if which and each.fingerprint.startswith(which.lower())]
+    said = f"it is {known[0]}" if known and not found else f"{len(found)} such keys are {step}"
+    raise UsageError(f"{quoted(which)}: {said}; fedlearn admit lists the fingerprints")
+
+
+def _is_latin(letter: str) -> bool:
+    return unicodedata.name(letter, "").startswith("LATIN ") and not letter.isspace()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

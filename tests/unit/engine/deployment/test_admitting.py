@@ -1,0 +1,212 @@
+"""Admission of sites: what a request must be, who gets a number, and that no line of the log can be changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+import pytest
+from typer.testing import CliRunner
+
+from fedlearn.cli import app
+from fedlearn.commands import admit as admit_module
+from fedlearn.core.errors import UsageError
+from fedlearn.engine.deployment import admitting
+from fedlearn.engine.deployment.admitting import Admissions, make_request, read_request
+from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.privacy.ledger_lines import LedgerDamaged
+from fedlearn.secure.keys import NodeKey, node_keys_in
+
+NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+
+def asked(folder, name="St. Ann, radiology"):
+    return read_request(make_request(folder, name=name, server="fl.example.org:8443").read_bytes())
+
+
+def rewritten(request, **changes):
+    return json.dumps(asdict(replace(request, **changes))).encode()
+
+
+def test_a_request_is_signed_by_the_key_that_never_leaves_and_is_made_once(tmp_path):
+    one = asked(tmp_path)
+    assert asked(tmp_path, "another name") == one
+    key = NodeKey((tmp_path / "own.key").read_bytes())
+    assert node_keys_in(one.key.encode()) == {key.public} and one.warnings() == []
+    assert (tmp_path / "own.key").stat().st_mode & 0o777 == 0o600
+    assert key.file.decode().splitlines()[1] not in (tmp_path / "request.json").read_text()
+    assert len(one.fingerprint) == 39 and one.fingerprint != asked(tmp_path / "two").fingerprint
+
+
+@pytest.mark.parametrize("change", ["name", "server", "made", "key", "signature"])
+def test_a_request_that_was_changed_or_is_signed_by_another_key_is_refused(tmp_path, change):
+    one, other = asked(tmp_path / "one"), asked(tmp_path / "two", "other")
+    with pytest.raises(UsageError, match="its signature is not that of its key"):
+        read_request(rewritten(one, **{change: getattr(replace(other, server="x", made="y"), change)}))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"\xff\xfe", b"[]", b"{}", b'{"name": "x"}', b"[" * 100_000, b'{"name": "' + b"x" * (1 << 15) + b'"}',
+        b'{"name": 1, "key": 2, "made": 3, "server": 4, "signature": "zz"}',
+        b'{"name": "x", "key": "ssh-rsa AAAA", "made": "", "server": "", "signature": ""}',
+    ],
+)  # fmt: skip
+def test_what_is_no_request_is_refused_in_one_line(data):
+    with pytest.raises(UsageError, match="it is no request of a site") as refused:
+        read_request(data)
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 81, "two\nlines", "\x1b[31mred", "\u202eevil"])
+def test_a_name_that_hides_something_is_refused_also_where_it_is_signed(tmp_path, name, monkeypatch):
+    with pytest.raises(UsageError, match="give a printable name"):
+        make_request(tmp_path, name=name, server="x")
+    monkeypatch.setattr(admitting, "printable", lambda text: text)
+    monkeypatch.setattr(admitting, "LONGEST_NAME", 1000)
+    if name.strip():
+        file = make_request(tmp_path, name=name, server="x")
+        monkeypatch.undo()
+        with pytest.raises(UsageError, match="its name is not a printable one"):
+            read_request(file.read_bytes())
+
+
+def test_letters_that_look_like_others_are_named(tmp_path):
+    assert asked(tmp_path / "a", "Zürich, Hôpital").warnings() == []
+    (said,) = asked(tmp_path / "b", "St. \u0410nn").warnings()
+    assert "cyrillic capital letter a" in said
+
+
+def test_an_approved_site_has_a_number_a_refused_one_stays_refused_and_a_revoked_one_is_gone(tmp_path):
+    make_keys(tmp_path, clients=2)
+    found, folder = Admissions(tmp_path, now=NOW), tmp_path / "public" / "nodes"
+    sites = [asked(tmp_path / str(number), f"site {number}") for number in range(3)]
+    for each in sites:
+        assert found.receive(each).step == "received" and found.receive(each).step == "received"
+    assert [found.approve(each.fingerprint[:9]).client for each in sites[:2]] == [2, 3]
+    assert node_keys_in((folder / "2.pub").read_bytes()) == node_keys_in(sites[0].key.encode())
+    make_keys(tmp_path, clients=4)  # a later call leaves them as they are
+    assert not (tmp_path / "nodes" / "2").exists()
+    found.refuse(sites[2].fingerprint, why="unknown by telephone")
+    found.revoke(sites[0].fingerprint, why="stolen laptop")
+    assert not (folder / "2.pub").exists() and (folder / "3.pub").exists()
+    for each, step in zip(sites, ("revoked", "approved", "refused"), strict=True):
+        assert found.receive(each).step == step  # a request that comes again changes nothing
+    for which in (sites[0].fingerprint, sites[2].fingerprint, "", "zz"):
+        with pytest.raises(UsageError):
+            found.approve(which)
+    new = asked(tmp_path / "again", "site 0")
+    found.receive(new)
+    assert found.approve(new.fingerprint).client == 4  # no number is given twice
+    assert [each.step for each in found.steps()] == [
+        "received", "received", "received", "approved", "approved", "refused", "revoked", "received", "approved",
+    ]  # fmt: skip
+    assert found.steps()[6].why == "stolen laptop" and found.steps()[6].who and found.steps()[6].when
+
+
+def test_an_approval_ends_at_its_time(tmp_path):
+    found, site = Admissions(tmp_path, now=NOW), asked(tmp_path / "site")
+    found.receive(site)
+    found.approve(site.fingerprint, until=NOW + timedelta(days=1))
+    assert found.expire() == []
+    (over,) = Admissions(tmp_path, now=NOW + timedelta(days=1)).expire()
+    assert over.step == "expired" and not (tmp_path / "public" / "nodes" / "0.pub").exists()
+
+
+def test_requests_of_strangers_take_a_bounded_place_and_decided_ones_do_not_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(admitting, "MOST_WAITING", 2)
+    found, sites = Admissions(tmp_path, now=NOW), [asked(tmp_path / str(number)) for number in range(3)]
+    for each in sites[:2]:
+        found.receive(each)
+    size = (tmp_path / "admissions.log").stat().st_size
+    for _ in range(3):
+        with pytest.raises(UsageError, match="2 requests wait already"):
+            found.receive(sites[2])
+    assert (tmp_path / "admissions.log").stat().st_size == size
+    found.refuse(sites[0].fingerprint, why="nobody")
+    assert found.receive(sites[2]).step == "received"
+
+
+@pytest.mark.parametrize("way", ["edited", "cut", "reordered", "removed"])
+def test_a_log_that_was_changed_is_found(tmp_path, way):
+    found, sites = (
+        Admissions(tmp_path, now=NOW),
+        [asked(tmp_path / str(number), f"site {number}") for number in range(3)],
+    )
+    for each in sites:
+        found.receive(each)
+    log = tmp_path / "admissions.log"
+    lines = log.read_bytes().splitlines(keepends=True)
+    changed = {
+        "edited": [lines[0], lines[1].replace(b"site 1", b"site 9"), lines[2]], "cut": lines[:2],
+        "reordered": [lines[1], lines[0], lines[2]], "removed": [],
+    }[way]  # fmt: skip
+    log.write_bytes(b"".join(changed))
+    if way == "removed":
+        log.unlink()
+    with pytest.raises(LedgerDamaged):
+        found.steps()
+    with pytest.raises(LedgerDamaged):
+        found.approve(sites[0].fingerprint)
+
+
+class Fake:
+    """The Control API of a server that runs."""
+
+    nodes: ClassVar[dict[bytes, int]] = {}
+
+    def __init__(self, address, certificates):
+        assert address == "127.0.0.1:8000" and certificates.startswith(b"-----BEGIN CERTIFICATE")
+
+    def registered(self):
+        return dict(self.nodes)
+
+    def register(self, file, *, name):
+        from fedlearn.flower.control import key_as_registered
+
+        self.nodes[key_as_registered(file.read_bytes(), name)] = len(self.nodes) + 7
+        return True
+
+    def unregister(self, node):
+        Fake.nodes = {key: each for key, each in self.nodes.items() if each != node}
+
+    def close(self):
+        pass
+
+
+def test_a_week_of_an_operator(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_keys(tmp_path / "keys", clients=1)
+    monkeypatch.setattr("fedlearn.flower.control.Control", Fake)
+    monkeypatch.setattr(Fake, "nodes", {})
+    is_up = []
+    monkeypatch.setattr("fedlearn.engine.deployment.server.answers", lambda address: bool(is_up))
+
+    def said(*words, code=0):
+        ended = CliRunner().invoke(app, [*words], env={"COLUMNS": "200"})
+        assert ended.exit_code == code, ended.output
+        return f"{ended.output}{ended.exception if code else ''}"
+
+    shown = said("request", "--name", "St. Ann", "--server", "fl.example.org:8443", "--folder", "site")
+    fingerprint = shown.split("fingerprint ")[1].split()[0]
+    assert "own.key" in shown and fingerprint in said("admit", "site/request.json")
+    assert "received" in said("admit") and "St. Ann" in said("admit")
+    approved = said("admit", "--approve", fingerprint[:9], "--until", "2099-01-01")
+    assert "St. Ann is client 1" in approved and "no server answers" in approved
+    is_up.append(1)
+    assert "client 1 is registered" in said("admit") and len(Fake.nodes) == 1
+    assert "registered" not in said("admit")
+    assert "--why TEXT" in said("admit", "--revoke", fingerprint, code=1)
+    assert "let in no more" in said("admit", "--revoke", fingerprint, "--why", "the key was lost") and not Fake.nodes
+    assert "3 steps, each as it was written" in said("admit", "--verify")
+    steps = json.loads(said("admit", "--log", "--json", "--superlink", ""))
+    assert [each["step"] for each in steps] == ["received", "approved", "revoked"]
+    log = tmp_path / "keys" / "admissions.log"
+    log.write_bytes(log.read_bytes().replace(b"the key was lost", b"the key was sold"))
+    assert "line 3 was changed" in said("admit", "--verify", code=1)
+    assert "one at a time" in said("admit", "--approve", "a", "--revoke", "b", code=1)
+    assert "--until 'soon'" in said("admit", "--approve", "a", "--until", "soon", code=1)
+    assert admit_module.CA == "public/ca.crt"
