@@ -22,7 +22,7 @@ from tests.docs.pages import ROOT
 HOWTO = ROOT / "docs" / "howto"
 PAGES = {
     name: (HOWTO / f"{name}.md").read_text()
-    for name in ("deployment", "deployment_owner", "deployment_upkeep", "kubernetes", "monitoring")
+    for name in ("deployment", "deployment_owner", "deployment_upkeep", "kubernetes", "monitoring", "admission")
 }
 UNITS = dict(re.findall(r"```\{code-block\} ini\n:caption: (\S+)\n\n(.*?)```", PAGES["deployment"], re.DOTALL))
 
