@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 MOST_WORDS = 100  # refusals that are told apart; all others are one
 MOST_REQUESTS = 32  # that are answered at once
+PAUSE = 0.5  # seconds that a wrong token waits: with MOST_REQUESTS, 64 guesses a second at most
 OTHER = "other"
 ASK = {"WWW-Authenticate": 'Basic realm="fedlearn"', "Cache-Control": "no-store"}
 ROUTES = METRICS, LIVES, READY, PAGE = "/metrics", "/healthz", "/readyz", "/"
@@ -230,16 +231,22 @@ def app_of(monitor: Monitor, token: str = "", page: Callable[[], str] = lambda: 
     registry, looking = CollectorRegistry(), asyncio.Lock()
     registry.register(monitor)
 
+    async def guarded(request: Request) -> Response | None:
+        if not token or _has(token, request.headers.get("authorization", "")):
+            return None
+        await asyncio.sleep(PAUSE)
+        return PlainTextResponse("a token is needed", status_code=401, headers=ASK)
+
     async def metrics(request: Request) -> Response:
-        if token and not _has(token, request.headers.get("authorization", "")):
-            return PlainTextResponse("a token is needed", status_code=401, headers=ASK)
+        if refused := await guarded(request):
+            return refused
         async with looking:
             text = await asyncio.to_thread(generate_latest, registry)
         return Answer(text, media_type=CONTENT_TYPE_LATEST)
 
     async def shown(request: Request) -> Response:
-        if token and not _has(token, request.headers.get("authorization", "")):
-            return PlainTextResponse("a token is needed", status_code=401, headers=ASK)
+        if refused := await guarded(request):
+            return refused
         async with looking:
             return HTMLResponse(await asyncio.to_thread(page), headers=HEADERS)
 

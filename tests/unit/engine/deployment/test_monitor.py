@@ -7,6 +7,7 @@ import base64
 import json
 import re
 import socket
+import time
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 import fedlearn
 from fedlearn.cli import app
 from fedlearn.core.errors import UsageError
+from fedlearn.engine.deployment import monitor as monitor_module
 from fedlearn.engine.deployment import server
 from fedlearn.engine.deployment.keys import make_keys
 from fedlearn.engine.deployment.monitor import HELP, MOST_WORDS, Monitor, app_of
@@ -31,6 +33,11 @@ DOCS = ROOT / "docs" / "howto"
 
 def b64(given):
     return base64.b64encode(given).decode()
+
+
+@pytest.fixture(autouse=True)
+def _wrong_tokens_do_not_wait(monkeypatch):
+    monkeypatch.setattr(monitor_module, "PAUSE", 0.0)
 
 
 ROUND = {"round": 1, "attempt": 1}
@@ -156,6 +163,15 @@ def test_numbers_want_the_token_and_health_does_not(tmp_path):
     assert client.get("/metrics", headers={"Authorization": "Bearer s3cret"}).status_code == 200
     assert client.get("/healthz").text == "ok" and client.get("/readyz").status_code == 200
     assert client.get("/runs").status_code == 404 and client.get("/metrics", method="POST").status_code == 405
+
+
+def test_a_wrong_token_waits_and_a_right_one_does_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(monitor_module, "PAUSE", 0.3)
+    client = Client(monitor(tmp_path), "s3cret")
+    begin = time.monotonic()
+    assert client.get("/", headers={"Authorization": "Bearer s3cret"}).status_code == 200
+    middle = time.monotonic()
+    assert client.get("/").status_code == 401 and time.monotonic() - middle >= 0.3 > middle - begin
 
 
 def test_the_page_wants_the_token_as_the_password_of_any_user(tmp_path):
