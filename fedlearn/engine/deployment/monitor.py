@@ -172,7 +172,7 @@ class Monitor:
             if kind == "summary":
                 summary = SummaryMetricFamily(name, meaning, labels=labels)
                 for phase, (count, seconds) in self._seconds.items():
-                    summary.add_metric([phase], count, seconds)
+                    summary.add_metric([phase], int(count), seconds)
                 yield summary
                 continue
             family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(name, meaning, labels=labels)
