@@ -70,6 +70,7 @@ OPTIONS = {
     ),
     "device": Option(str, "", "NAME", "Device for training: cpu (default), cuda, cuda:1, mps, or auto."),
     "health": Option(str, "", "HOST:PORT", "Serve gRPC health checks there.", NODE, False),
+    "json_log": Option(bool, False, "", "Log JSON objects, one a line.", NODE, False),
     "attack": Option(
         str, "", "NAME", "For tests of a deployment: attack in every update, by sign-flip or module:Class.",
     ),

@@ -56,6 +56,7 @@ def server(
     runs: Annotated[
         Path, typer.Option(metavar="FOLDER", help="With --metrics: the folder of the runs.")
     ] = Path("runs"),
+    json_lines: Annotated[bool, typer.Option("--json-log", help="Log JSON objects, one a line.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Only say what would be wrong, and exit with 1.")] = False,
     health: Annotated[str, typer.Option(metavar="HOST:PORT", help="Only for one part: address of health checks.")] = "",
 ) -> None:  # fmt: skip
@@ -76,7 +77,13 @@ def server(
     if (metrics_token or metrics_tls) and not metrics:
         raise UsageError("--metrics-token and --metrics-tls: give --metrics HOST:PORT, too")
     options = ServerOptions(
-        keys=keys, state=state, runs=runs, metrics_token=metrics_token, metrics_tls=metrics_tls, **addresses
+        keys=keys,
+        state=state,
+        runs=runs,
+        metrics_token=metrics_token,
+        metrics_tls=metrics_tls,
+        json_lines=json_lines,
+        **addresses,
     )
     if check:
         found = check_all(options)

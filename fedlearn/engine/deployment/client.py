@@ -17,6 +17,7 @@ import ssl
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from fedlearn.config.policy import Policy
@@ -68,6 +69,7 @@ class ClientOptions:
     peers: Path | None = None
     least_peers: int | None = None
     colluding_peers: int | None = None
+    json_log: bool = False
 
 
 def run(options: ClientOptions) -> None:
@@ -78,7 +80,7 @@ def run(options: ClientOptions) -> None:
     UsageError
         If there is no key, certificate or ledger as the flags say, or the server speaks TLS and the client would not.
     """
-    start_logging()
+    start_logging(json_lines=options.json_log)
     proxies.keep_local()
     if through := proxies.remark(options.superlink):
         log.info("%s", through)
@@ -117,7 +119,7 @@ def check_peers(options: ClientOptions) -> None:
         raise UsageError(f"--peers {options.peers}: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(
-            f"--peers {options.peers}: {error} (it has a line of public/nodes/N.pub for each client)"
+            f"--peers {options.peers}: {error} (put a line of public/nodes/N.pub for each client)"
         ) from None
     if count < (options.least_peers or 1):
         raise UsageError(
@@ -142,10 +144,11 @@ def _services(options: ClientOptions, ours: Claim, secret: Path, privacy: str) -
         supernode += ["--health-server-address", options.health]
     executor = ["--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--superexec-auth-secret-file", str(secret)]
     executor += ["--only-our-app"] if options.ledger else []  # another one would not ask the ledger
+    start = partial(Service, json_lines=options.json_log)
     read_end, write_end = os.pipe()  # the bell: open as long as this process, whichever of the two starts anew
     return [
-        Service("supernode", [*supernode, "--bell", str(write_end)], log, pass_fds=[write_end]),
-        Service("executor", [*executor, "--bell", str(read_end)], log, pass_fds=[read_end]),
+        start("supernode", [*supernode, "--bell", str(write_end)], log, pass_fds=[write_end]),
+        start("executor", [*executor, "--bell", str(read_end)], log, pass_fds=[read_end]),
     ]
 
 

@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+LEVEL = re.compile(rf"\b({'|'.join(LEVELS)})\b[ :]*")
+LONGEST = 1 << 14  # bytes of a line
 
 
-def start_logging() -> None:
+class JsonLines(logging.Formatter):
+    """A JSON object for each event: its time in UTC, program, level and message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object."""
+        message = record.getMessage() + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+        return json_line(record.name, record.levelname, message)
+
+
+def json_line(program: str, level: str, message: str) -> str:
+    """Return an event as a JSON object on one line."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": now, "program": program, "level": level, "message": message}, ensure_ascii=False)
+
+
+def as_json(program: str, line: bytes) -> str:
+    """Return a line of a program that knows nothing of JSON as an object; its level is the first one that it names.
+
+    >>> as_json("superlink", b"INFO :      Started task 7").partition(", ")[2]
+    '"program": "superlink", "level": "INFO", "message": "Started task 7"}'
+    """
+    text = COLOURS.sub("", line.decode(errors="replace")).strip()
+    found = LEVEL.search(text[:100])
+    message = text[found.end() :] if found and found.start() == 0 else text
+    return json_line(program, found[1] if found else "INFO", message)
+
+
+def copy_as_json(program: str, lines: IO[bytes]) -> None:
+    """Write each line of a program to stderr as a JSON object, until the program closes its output."""
+    with lines:
+        while line := lines.readline(LONGEST):
+            if line.strip():
+                print(as_json(program, line), file=sys.stderr, flush=True)
+
+
+def start_logging(*, json_lines: bool = False) -> None:
     """Set up logging, one line for each event."""
     form = "%(asctime)s %(name)s %(levelname)s %(message)s"
     logging.basicConfig(level=logging.INFO, format=form, stream=sys.stderr, force=True)  # in place of the command's
+    if json_lines:
+        logging.getLogger().handlers[0].setFormatter(JsonLines())
     logging.getLogger("flwr").propagate = False  # it prints its lines itself
     for name in ("httpx", "alembic"):  # one logs every poll, the other its plugins
         logging.getLogger(name).setLevel(logging.WARNING)

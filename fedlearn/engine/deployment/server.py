@@ -41,6 +41,7 @@ class ServerOptions:
     metrics_token: Path | None = None
     metrics_tls: bool = False
     runs: Path = Path("runs")
+    json_lines: bool = False
 
 
 def run(options: ServerOptions) -> None:
@@ -51,17 +52,18 @@ def run(options: ServerOptions) -> None:
     UsageError
         If a key or nginx is missing, a certificate is over, or a port is taken.
     """
-    start_logging()
+    start_logging(json_lines=options.json_lines)
     proxies.keep_local()
     for part in PARTS:
         check(part, options)
-    monitors = [Service("monitor", _monitor(options), log)] if options.metrics else []
+    start = partial(Service, json_lines=options.json_lines)
+    monitors = [start("monitor", _monitor(options), log)] if options.metrics else []
     log.info("clients reach it at %s, runs are submitted at %s of this machine", options.listen, options.superlink)
 
     def is_up() -> bool:
         return answers(options.superlink)
 
-    superlink, *others = (partial(Service, MODULES[part], words(options), log) for part, words in PARTS.items())
+    superlink, *others = (partial(start, MODULES[part], words(options), log) for part, words in PARTS.items())
     keep_alive([superlink(), *(other(may_start=is_up) for other in others), *monitors], log)
 
 

@@ -7,9 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
+
+from fedlearn.engine.deployment.programs import copy_as_json
 
 PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again and again is started once more
 LONG = 60.0  # seconds of life after which a death is no longer counted with the deaths before
@@ -30,6 +33,8 @@ class Service:
         File descriptors that the process inherits.
     may_start
         Says whether the process can be started yet.
+    json_lines
+        Whether what it prints becomes JSON objects.
     """
 
     def __init__(
@@ -40,10 +45,12 @@ class Service:
         *,
         pass_fds: Sequence[int] = (),
         may_start: Callable[[], bool] = lambda: True,
+        json_lines: bool = False,
     ) -> None:
         self.name = name
         self._log = log
         self._may_start = may_start
+        self._json_lines = json_lines
         self._pass_fds = tuple(pass_fds)
         self._command = [sys.executable, "-m", f"fedlearn.engine.deployment.{name}", *words]
         self._process: subprocess.Popen[bytes] | None = None
@@ -62,7 +69,15 @@ class Service:
             self._process, self._start_at = None, time.monotonic() + pause
         if self._process is None and time.monotonic() >= self._start_at and self._may_start():
             words = ["--parent-pid", str(os.getpid())]
-            self._process = subprocess.Popen([*self._command, *words], pass_fds=self._pass_fds)
+            self._process = self._started([*self._command, *words])
+
+    def _started(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        if not self._json_lines:
+            return subprocess.Popen(command, pass_fds=self._pass_fds)
+        begun = subprocess.Popen(command, pass_fds=self._pass_fds, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert begun.stdout is not None
+        threading.Thread(target=copy_as_json, args=(self.name, begun.stdout), daemon=True).start()
+        return begun
 
     def stop(self) -> None:
         """Send SIGTERM to the process."""
