@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 
@@ -15,7 +16,7 @@ from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.runs.kept_whole import kept_rounds
 from fedlearn.runs.manifest import Manifest
 
-from .conftest import PLUGINS, ROOT, Run, config_of, end_of, some_slow, wait_until
+from .conftest import PATIENCE, PLUGINS, ROOT, Run, config_of, end_of, some_slow, wait_until
 
 CLIENTS, ROUNDS, EXAMPLES = 12, 6, 1437  # of the training rows of digits
 RANKED = {"clients": CLIENTS, "rounds.cohort": 4, "rounds.total": ROUNDS, "rounds.selector": "ranked",
@@ -37,7 +38,6 @@ FORGETS = {
     "an early stop": {**LINEAR, "stop.patience": 1, "stop.least_improvement": 0.02},
     "clients that measure": {**LINEAR, "evaluation.nodes": 12, "data.node_test_share": 0.3},
     "few checkpoints": {**LINEAR, "rounds.keep_every": 4, "rounds.store_every": 3},
-    "ray": {**QUADRATIC, "engine.name": "ray"},
 }  # fmt: skip
 
 
@@ -85,6 +85,27 @@ def test_the_model_is_that_of_a_run_in_which_the_client_was_never_ready(settings
     kept = [0] if begins_anew else [0, *(number for number in kept_rounds(run.folder) if number < first)]
     assert found.again == found.rounds - kept[-1]
     assert not any(event.get("partition") == client and event["round"] > kept[-1] for event in after.events)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not find_spec("ray"), reason="no Ray")
+def test_a_run_on_ray_forgets_to_the_bytes_of_a_run_inline(with_and_never, command, tmp_path, monkeypatch):
+    run, client, _, never = with_and_never(QUADRATIC)
+    on_ray = command({**QUADRATIC, "engine.name": "ray", "data.partition": str(tmp_path / "all.json")})
+    assert on_ray.process.wait(PATIENCE) == 0 and on_ray.run.sha == run.sha
+    monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
+    words = [
+        "-m",
+        "fedlearn",
+        "forget",
+        str(on_ray.run.folder),
+        "--client",
+        str(client),
+        "--out",
+        str(tmp_path / "anew"),
+    ]
+    assert subprocess.run([sys.executable, *words, "--quiet"], cwd=ROOT, check=False).returncode == 0
+    assert Run(tmp_path / "anew").sha == never().sha
 
 
 def test_the_certificate_is_checked_by_running_it_and_an_edited_one_is_refused(with_and_never, capsys):
