@@ -26,6 +26,7 @@ from fedlearn.commands.last_words import as_json, asks_for_json
 from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
 from fedlearn.commands.partitions import partitions
+from fedlearn.commands.peers import peers
 from fedlearn.commands.plan import EXAMPLES as PLANS
 from fedlearn.commands.plan import plan
 from fedlearn.commands.predict import predict
@@ -78,7 +79,7 @@ RUN, LOOK, NETWORK, PRIVACY, DEVELOP = "Run", "Look at runs", "Over a network", 
 _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     RUN: (simulate, sweep, plan, run, stop, settings),
     LOOK: (partitions, runs, report, dashboard, compare, predict, verify, forget, worth),
-    NETWORK: (server, client, submit, status, keys, request, admit),
+    NETWORK: (server, client, submit, status, keys, request, admit, peers),
     PRIVACY: (declare, ledger, audit),
     DEVELOP: (new, check, doctor),
 }
