@@ -45,7 +45,7 @@ def admit(
     ] = None,
     approve: Annotated[str, typer.Option(metavar="FINGERPRINT", help="Approve a request; the first digits do.")] = "",
     refuse: Annotated[str, typer.Option(metavar="FINGERPRINT", help="Refuse a request for good.")] = "",
-    revoke: Annotated[str, typer.Option(metavar="FINGERPRINT", help="End an approval: no message is let in.")] = "",
+    revoke: Annotated[str, typer.Option(metavar="FINGERPRINT", help="End an approval; the key is refused then.")] = "",
     until: Annotated[str, typer.Option(metavar="DATE", help="With --approve: when it ends, as 2027-12-31.")] = "",
     why: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the log; needed unless you approve.")] = "",
     log: Annotated[bool, typer.Option("--log", help="Print all steps, oldest first.")] = False,
@@ -114,7 +114,7 @@ def _tell(superlink: str, keys: Path, found: Admissions) -> None:
                 typer.echo(f"client {each.client} is registered")
             elif each.step != APPROVED and node is not None:
                 control.unregister(node)
-                typer.echo(f"client {each.client} is let in no more")
+                typer.echo(f"client {each.client} is accepted no more")
     finally:
         control.close()
 

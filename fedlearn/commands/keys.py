@@ -22,7 +22,8 @@ def keys(
     release: Annotated[
         list[int] | None,
         typer.Option(
-            metavar="N", help="This client has left for good: sign that its exact sums may be told; may be repeated."
+            metavar="N",
+            help="This client has left for good: sign that its exact sums may be revealed; may be repeated.",
         ),
     ] = None,
     give: Annotated[

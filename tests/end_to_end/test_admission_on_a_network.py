@@ -43,7 +43,7 @@ def test_a_site_is_admitted_and_revoked_while_the_server_runs(tmp_path, capsys):
             "admit", "--approve", fingerprint, *server
         )  # its key is registered already
         (one.volume("public") / "nodes" / "2.pub").unlink()
-        assert "let in no more" in said("admit", "--revoke", fingerprint, "--why", "a stolen key", *server)
+        assert "accepted no more" in said("admit", "--revoke", fingerprint, "--why", "a stolen key", *server)
         second = one.submit({**ASKED, "seed": 2})
         assert one.stack.wait(second.job.name, PATIENCE) == 0, one.stack.story(60)
         log = client.read_log()

@@ -30,8 +30,6 @@ from fedlearn.engine.deployment.server import answers
 from fedlearn.engine.deployment.status import status_of
 from fedlearn.engine.deployment.status_page import page_of
 from fedlearn.engine.processes import die_with
-from fedlearn.report.folders import runs_below
-from fedlearn.report.serving import HEADERS
 from fedlearn.runs.log import ENDED, Event, EventTail, RunView, has_ended
 from fedlearn.runs.names import EVENTS
 
@@ -45,6 +43,7 @@ MOST_WORDS = 100  # refusals that are told apart; all others are one
 MOST_REQUESTS = 32  # that are answered at once
 PAUSE = 0.5  # seconds that a wrong token waits: with MOST_REQUESTS, 64 guesses a second at most
 OTHER = "other"
+HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 ASK = {"WWW-Authenticate": 'Basic realm="fedlearn"', "Cache-Control": "no-store"}
 ROUTES = METRICS, LIVES, READY, PAGE = "/metrics", "/healthz", "/readyz", "/"
 OUTCOMES = {"committed": "completed", "abandoned": "abandoned", "too-few-ready": "too-few-ready", "skipped": "skipped"}
@@ -111,8 +110,8 @@ class Monitor:
     def look(self) -> None:
         """Read what was appended to the logs."""
         is_first = not self._known
-        for folder in runs_below(self._runs).values() if self._runs.is_dir() else ():
-            if (log := folder / EVENTS) not in self._known and log.exists():
+        for log in self._runs.glob(f"*/{EVENTS}"):
+            if log not in self._known:
                 self._known.add(log)
                 with suppress(OSError):
                     if not (is_first and has_ended(log)):

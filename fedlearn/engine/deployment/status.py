@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.core.errors import UsageError
-from fedlearn.report.folders import runs_below
 from fedlearn.runs.log import EventTail, RunView
 from fedlearn.runs.names import EVENTS
 
@@ -65,8 +64,7 @@ def status_of(*, keys: Path, state: Path, runs: Path, now: datetime | None = Non
         If the database of clients cannot be read.
     """
     now = now or datetime.now(UTC)
-    logs = [folder / EVENTS for folder in runs_below(runs).values()] if runs.is_dir() else []
-    logs = sorted((log for log in logs if log.exists()), key=lambda log: log.stat().st_mtime)[-LATEST:]
+    logs = sorted(runs.glob(f"*/{EVENTS}"), key=_changed)[-LATEST:]
     read = [_run_of(log) for log in logs]
     sites = _sites(state / "superlink.db", now)
     for site in sites:
@@ -86,6 +84,12 @@ def status_of(*, keys: Path, state: Path, runs: Path, now: datetime | None = Non
         },
         "certificate_until": _certificate(keys),
     }
+
+
+def _changed(log: Path) -> float:
+    with suppress(OSError):  # it has just been moved away
+        return log.stat().st_mtime
+    return 0.0
 
 
 def _sites(database: Path, now: datetime) -> list[Site]:

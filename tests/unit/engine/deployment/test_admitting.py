@@ -200,7 +200,7 @@ def test_a_week_of_an_operator(tmp_path, monkeypatch):
     assert "client 1 is registered" in said("admit") and len(Fake.nodes) == 1
     assert "registered" not in said("admit")
     assert "--why TEXT" in said("admit", "--revoke", fingerprint, code=1)
-    assert "let in no more" in said("admit", "--revoke", fingerprint, "--why", "the key was lost") and not Fake.nodes
+    assert "accepted no more" in said("admit", "--revoke", fingerprint, "--why", "the key was lost") and not Fake.nodes
     assert "3 steps, each as it was written" in said("admit", "--verify")
     steps = json.loads(said("admit", "--log", "--json", "--superlink", ""))
     assert [each["step"] for each in steps] == ["received", "approved", "revoked"]
