@@ -8,5 +8,6 @@ with importing():
     import fedlearn.statistics.describe
     import fedlearn.statistics.glm
     import fedlearn.statistics.private
+    import fedlearn.statistics.private_cox
     import fedlearn.statistics.private_glm
     import fedlearn.statistics.survival  # noqa: F401

@@ -26,7 +26,7 @@ def offered(tmp_path):
 @pytest.mark.parametrize(
     ("line", "some"),
     [
-        ("fedlearn s", {"simulate", "stop", "sweep", "settings", "submit", "server"}),
+        ("fedlearn s", {"simulate", "stop", "sweep", "settings", "submit", "server", "status"}),
         ("fedlearn simulate --comp", {"--compression"}),
         ("fedlearn simulate --strategy feda", {"fedavg", "fedavgm", "fedadam", "fedadagrad", "fedala"}),
         ("fedlearn simulate --compression residual,to", {"residual,top-k"}),
