@@ -94,7 +94,7 @@ def admit(
 
 
 def _tell(superlink: str, keys: Path, found: Admissions) -> None:
-    """Register the approved keys at a server that runs, and take from it those that are revoked or over."""
+    """Register the approved keys at the running server, and unregister all others that it knows."""
     from fedlearn.engine.deployment.admitting import APPROVED, RECEIVED
     from fedlearn.engine.deployment.server import answers
     from fedlearn.flower.control import Control, key_as_registered

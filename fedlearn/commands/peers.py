@@ -17,7 +17,9 @@ def peers(
     ] = None,
     accept: Annotated[
         list[str] | None,
-        typer.Option(metavar="FINGERPRINT", help="Accept this key, after you have compared it; may be repeated."),
+        typer.Option(
+            metavar="FINGERPRINT", help="Accept this key, after you have compared all digits; may be repeated."
+        ),
     ] = None,
 ) -> None:
     """Show the fingerprints of a list of peers; with --add, accept new ones.
@@ -32,18 +34,16 @@ def peers(
 
     lines = {fingerprint_of(line): line for line in _lines_of(listed)} if listed.exists() else {}
     before, wanted = dict(lines), [each.lower() for each in accept or []]
-    if any(len(each.replace("-", "")) < 8 for each in wanted):
-        raise UsageError("--accept: give eight digits of the fingerprint or more")
     for file in add or []:
         for line in _lines_of(file):
             name = fingerprint_of(line)
-            if name in lines or any(name.startswith(each) for each in wanted):
+            if name in lines or name in wanted:
                 lines[name] = line
             else:
-                typer.echo(f"{file}: {name} is not accepted: compare it with its owner, then --accept {name[:9]}")
-    found = [each for each in wanted if not any(name.startswith(each) for name in lines)]
+                typer.echo(f"{file}: {name} is not accepted: compare it with its owner, then --accept {name}")
+    found = [each for each in wanted if each not in lines]
     if found:
-        raise UsageError(f"--accept {quoted(found[0])}: no key has this fingerprint")
+        raise UsageError(f"--accept {quoted(found[0])}: no key has this fingerprint, of which all digits are needed")
     if lines != before:
         write_atomically(listed, "".join(f"{line}\n" for line in lines.values()).encode())
     for name, line in lines.items():

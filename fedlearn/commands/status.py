@@ -1,4 +1,4 @@
-"""``fedlearn status``: the sites and runs of a server, for whoever operates it."""
+"""``fedlearn status``: show the clients and the latest runs of a server."""
 
 from __future__ import annotations
 

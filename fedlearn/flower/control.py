@@ -86,7 +86,7 @@ class Control:
         return {bytes(node.public_key): int(node.node_id) for node in answer.nodes_info if not node.unregistered_at}
 
     def unregister(self, node_id: int) -> None:
-        """Take a node from the registered ones: no message of it is let in any more."""
+        """Unregister a node: the server then refuses each message of it."""
         from flwr.proto.control_pb2 import UnregisterNodeRequest
 
         self._call(lambda: self._client.UnregisterNode(UnregisterNodeRequest(node_id=node_id)))

@@ -36,6 +36,15 @@ def is_public(name: str) -> bool:
     return name not in COUNTS and not name.startswith(OF_BYTES)
 
 
+def of_the_run(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return an event without what tells who took part; None for an event of single nodes.
+
+    >>> of_the_run({"event": "committed", "round": 1, "cohort": 5}), of_the_run({"event": "reported", "node": 3})
+    ({'event': 'committed', 'round': 1}, None)
+    """
+    return without_participation(event) if event["event"] in OF_A_RUN else None
+
+
 def without_participation(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row, an event or a summary without what tells who took part.
 

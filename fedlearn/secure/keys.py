@@ -15,7 +15,7 @@ from fedlearn.secure import shamir
 
 SIZE = 32  # bytes of a secret, a public key and everything derived
 FOLLOWS = b"follows="  # in the line of a public key: the key before it, and that key's signature of the new one
-RELEASES = b"releases="  # and that key's signature that its node has left, and that its sums may be told
+RELEASES = b"releases="  # and that key's signature that its node has left, and that its sums may be revealed
 NODE_KEY = 49  # bytes of the public key of a node of a deployment: a compressed point of P-384
 
 
@@ -224,7 +224,7 @@ def link(old: NodeKey, new: bytes) -> bytes:
 
 
 def release(key: NodeKey) -> bytes:
-    """Return the word in the line of a node's key which says that the node has left, and that its sums may be told."""
+    """Return the signed word in a public key's line: the node has left, and its exact sums may be revealed."""
     return RELEASES + key.sign(_releasing(key.public)).hex().encode()
 
 

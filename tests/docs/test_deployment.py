@@ -63,12 +63,12 @@ def test_a_pod_starts_a_command_whose_folders_are_mounted_and_its_probes_are_ans
     volumes = {each["name"] for each in PODS[name]["volumes"]}
     assert {each["name"] for each in mounts.values()} == volumes
     written = [str(given[option]) for option in ("state", "runs", "claims", "memory", "ledger") if given.get(option)]
-    assert written and all(folder.startswith("/work/") for folder in written)
+    assert written and all(folder.startswith("/var/lib/fedlearn/") for folder in written)
     read = [str(given[option]) for option in ("keys", "policy", "root_certificates") if given.get(option)]
     assert all(mounts["/" + path.split("/")[1]].get("readOnly") for path in read)
     for variable in ("FEDLEARN_CACHE", "FLWR_HOME", "HOME"):
         value = next(each["value"] for each in container["env"] if each["name"] == variable)
-        assert value.startswith(("/work", "/tmp"))
+        assert value.startswith(("/var/lib/fedlearn", "/tmp"))
     assert container["securityContext"]["readOnlyRootFilesystem"] and PODS[name]["securityContext"]["runAsNonRoot"]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         asked = container.get(probe, {})

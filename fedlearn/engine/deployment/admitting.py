@@ -188,7 +188,7 @@ class Admissions:
         return {each.fingerprint: each for each in self.steps()}
 
     def receive(self, asked: Request) -> Step:
-        """Take in a request; one that is known already changes nothing.
+        """Record a request; a request of a known key changes nothing.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Admissions:
             return self._write(Step(RECEIVED, asked.fingerprint, asked.name, -1, "", "", "", "", asked.key, asked.made))
 
     def approve(self, which: str, *, why: str = "", until: datetime | None = None) -> Step:
-        """Give a key that waits a number, and put it among those of the clients.
+        """Approve a request that waits: its key gets a number, unless it is a client's already, and becomes a client's.
 
         Parameters
         ----------
@@ -217,9 +217,10 @@ class Admissions:
         """
         with self._alone() as latest:
             known = _found(latest, which, RECEIVED)
-            used = [int(path.stem) for path in self._folder.glob("*.pub") if path.stem.isdecimal()]
-            used += [each.client for each in latest.values()]
-            client = max(used, default=-1) + 1
+            there = {int(path.stem): path for path in self._folder.glob("*.pub") if path.stem.isdecimal()}
+            same = [number for number, path in there.items() if fingerprint_of(path.read_text()) == known.fingerprint]
+            used = [*there, *(each.client for each in latest.values())]
+            client = same[0] if same else max(used, default=-1) + 1
             end = until.astimezone(UTC).isoformat(timespec="seconds") if until else ""
             step = self._write(replace(known, step=APPROVED, client=client, why=why, until=end))
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -233,12 +234,12 @@ class Admissions:
             return self._write(replace(_found(latest, which, RECEIVED), step=REFUSED, why=why))
 
     def revoke(self, which: str, *, why: str) -> Step:
-        """Take an approved key from those of the clients."""
+        """Revoke an approval: the server has no such client any more."""
         with self._alone() as latest:
             return self._end(_found(latest, which, APPROVED), REVOKED, why)
 
     def expire(self) -> list[Step]:
-        """Take the keys whose approval has ended from those of the clients."""
+        """End each approval whose time is over; return these."""
         with self._alone() as latest:
             over = [
                 each for each in latest.values() if each.step == APPROVED and each.until and self._is_over(each.until)

@@ -155,7 +155,7 @@ def rotate_node_key(folder: Path, partition_id: int) -> None:
 
 
 def release_sums(folder: Path, partition_id: int) -> None:
-    """Have a node that leaves for good sign, in the line of its public key, that its sums may be told.
+    """Sign with a node's key that the node has left for good, and that its exact sums may be revealed.
 
     Raises
     ------

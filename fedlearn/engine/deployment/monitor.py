@@ -3,8 +3,8 @@
     python -m fedlearn.engine.deployment.monitor --listen 127.0.0.1:9464 --runs runs --up superlink=127.0.0.1:8000
 
 It reads the event logs below the folder of runs, and asks nothing of the server: a round takes as long with it as
-without. Counters begin at zero with the monitor; a run that is in progress then is counted from its start. A run whose
-draws are secret logs no counts of reports or bytes, so that none stand here.
+without. Counters begin at zero with the monitor; a run that is in progress then is counted from its start. Of a run
+whose draws are secret no counts of reports or bytes stand here (`fedlearn.runs.secret_participation`).
 
 ``/metrics`` answers with the numbers, ``/`` with the page of the status, to whom has the token, where there is one;
 ``/healthz`` always, ``/readyz`` with 200 while all addresses of ``--up`` answer, else with 503 and which do not.
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.deployment.server import answers
-from fedlearn.engine.deployment.status import status_of
+from fedlearn.engine.deployment.status import RunRead, hides_counts, shown_events, status_of
 from fedlearn.engine.deployment.status_page import page_of
 from fedlearn.engine.processes import die_with
 from fedlearn.runs.log import ENDED, Event, EventTail, RunView, has_ended
@@ -72,11 +72,18 @@ HELP = {
 
 
 class Followed:
-    """The log of a run in progress."""
+    """The log of a run, which may be in progress, or be resumed.
 
-    def __init__(self, path: Path) -> None:
-        self.tail, self.view = EventTail(path), RunView()
+    Parameters
+    ----------
+    begin
+        Bytes that are passed over.
+    """
+
+    def __init__(self, path: Path, begin: int = 0) -> None:
+        self.tail, self.view = EventTail(path, begin), RunView()
         self.asked: Counter[str] = Counter()
+        self.is_over, self.hides = begin > 0, hides_counts(path)
 
 
 class Monitor:
@@ -103,25 +110,22 @@ class Monitor:
         }
         self._seconds = {phase: [0, 0.0] for phase in PHASES}
         self._followed: dict[Path, Followed] = {}
-        self._known: set[Path] = set()
+        self._has_looked = False
         self._last = 0.0
         self._unreadable: set[Path] = set()
 
     def look(self) -> None:
         """Read what was appended to the logs."""
-        is_first = not self._known
         for log in self._runs.glob(f"*/{EVENTS}"):
-            if log not in self._known:
-                self._known.add(log)
+            if log not in self._followed and log not in self._unreadable:
                 with suppress(OSError):
-                    if not (is_first and has_ended(log)):
-                        self._followed[log] = Followed(log)
+                    passed_over = log.stat().st_size if not self._has_looked and has_ended(log) else 0
+                    self._followed[log] = Followed(log, passed_over)
+        self._has_looked = True
         for log, followed in list(self._followed.items()):
             try:
-                for event in followed.tail.read():
+                for event in shown_events(followed.tail, hides=followed.hides):
                     self._take(event, followed)
-                    if event["event"] == "ended":
-                        self._followed.pop(log, None)
             except (OSError, KeyError, TypeError, ValueError):  # a log that is none of ours
                 self._unreadable.add(log)
                 self._followed.pop(log, None)
@@ -129,6 +133,7 @@ class Monitor:
     def _take(self, event: Event, followed: Followed) -> None:
         kind, counted = event["event"], self._counted
         followed.view.take(event)
+        followed.is_over = kind == "ended"
         self._last = max(self._last, float(event["time"]))
         sum(map(int, (followed.view.committed, followed.view.rounds, followed.view.cohort)))  # numbers, or ValueError
         if kind == "round-started":
@@ -151,7 +156,7 @@ class Monitor:
                     total[0], total[1] = total[0] + 1, total[1] + float(seconds)
 
     def _word(self, reason: str) -> str:
-        """Return the word that a reason begins with; others are not told apart once there are too many."""
+        """Return the word that a reason begins with; `OTHER` for what is no word, and once there are too many words."""
         word = reason.partition(":")[0].strip()
         is_word = word.replace("-", "").isalpha() and word.isascii() and len(word) <= 40
         known = self._counted["fedlearn_refusals"]
@@ -181,7 +186,8 @@ class Monitor:
 
     def _gauges(self) -> dict[str, dict[str, float]]:
         """Return the present values of the gauges by label, which is empty where a gauge has none."""
-        latest = max(self._followed.values(), key=lambda each: each.view.about.get("time", 0.0), default=None)
+        going_on = [each for each in self._followed.values() if not each.is_over]
+        latest = max(going_on, key=lambda each: each.view.about.get("time", 0.0), default=None)
         view, missing = (latest.view if latest else RunView()), self.not_ready()
         clients = {
             "selected": view.cohort,
@@ -189,7 +195,7 @@ class Monitor:
             **{name: (latest.asked[name] if latest else 0) for name in ASKED},
         }
         found: dict[str, dict[str, float]] = {
-            "fedlearn_runs_in_progress": {"": len(self._followed)},
+            "fedlearn_runs_in_progress": {"": len(going_on)},
             "fedlearn_round": {"": view.committed},
             "fedlearn_rounds_asked": {"": view.rounds},
             "fedlearn_clients": {name: float(count) for name, count in clients.items()},
@@ -296,10 +302,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     monitor = Monitor(options.runs, folders=folders, up=_pairs(options.up), keys=options.keys)
     token = options.token.read_text().strip() if options.token else ""
 
+    read: dict[Path, RunRead] = {}
+
     def page() -> str:
         state = folders.get("state", Path("state"))
         try:
-            return page_of(status_of(keys=options.keys or Path("keys"), state=state, runs=options.runs))
+            return page_of(status_of(keys=options.keys or Path("keys"), state=state, runs=options.runs, read=read))
         except UsageError as error:
             return f"<!doctype html><title>fedlearn server</title><p>{escape(str(error))}</p>"
 

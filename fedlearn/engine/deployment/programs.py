@@ -32,7 +32,7 @@ def json_line(program: str, level: str, message: str) -> str:
 
 
 def as_json(program: str, line: bytes) -> str:
-    """Return a line of a program that knows nothing of JSON as an object; its level is the first one that it names.
+    """Return a line of text, as another program logs it, as a JSON object; its level is the first one in the line.
 
     >>> as_json("superlink", b"INFO :      Started task 7").partition(", ")[2]
     '"program": "superlink", "level": "INFO", "message": "Started task 7"}'

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.core.errors import UsageError
-from fedlearn.runs.log import EventTail, RunView
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.log import Event, EventTail, RunView
 from fedlearn.runs.names import EVENTS
+from fedlearn.runs.secret_participation import is_secret, of_the_run
 
 LATEST = 10  # runs that are read
 PREFIX = "partition-"  # of the name under which a client's key is registered
@@ -55,28 +57,81 @@ class Site:
     refusals: dict[str, int] = field(default_factory=dict)
 
 
-def status_of(*, keys: Path, state: Path, runs: Path, now: datetime | None = None) -> dict[str, Any]:
+def hides_counts(log: Path) -> bool:
+    """Return whether the draws of a run are secret, or its settings cannot be read."""
+    try:
+        return is_secret(RunFolder(log.parent).read_settings())
+    except (UsageError, OSError):
+        return True
+
+
+def shown_events(tail: EventTail, *, hides: bool) -> Iterator[Event]:
+    """Yield the new events of a log; of secret draws, only what tells nothing of who took part."""
+    for event in tail.read():
+        if (shown := of_the_run(event) if hides else event) is not None:
+            yield shown
+
+
+class RunRead:
+    """What the log of a run says: its progress, and by client its updates and refusals."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._tail, self._view, self._ended = log, EventTail(log), RunView(), ""
+        self._hides = hides_counts(log)
+        self.updates: Counter[int] = Counter()
+        self.refused: dict[int, Counter[str]] = {}
+
+    def read_on(self) -> None:
+        """Read what was appended to the log; what is no log of ours ends where it stops being one."""
+        with suppress(OSError, KeyError, TypeError, ValueError):
+            for event in shown_events(self._tail, hides=self._hides):
+                self._view.take(event)
+                if event["event"] == "reported":
+                    self.updates[int(event["partition"])] += 1
+                if event["event"] in REFUSING:
+                    word = str(event.get("reason", "")).partition(":")[0][:40]
+                    self.refused.setdefault(int(event["partition"]), Counter())[word] += 1
+                self._ended = event["status"] if event["event"] == "ended" else ""
+
+    def about(self) -> dict[str, Any]:
+        """Return the progress of the run as plain values."""
+        view, ended = self._view, self._ended
+        return {
+            "name": self._log.parent.name, "state": ended or "in progress", "phase": "" if ended else view.phase,
+            "completed": view.committed, "rounds": view.rounds, "attempt": view.attempt, "warning": view.warning,
+        }  # fmt: skip
+
+
+def status_of(
+    *, keys: Path, state: Path, runs: Path, now: datetime | None = None, read: dict[Path, RunRead] | None = None
+) -> dict[str, Any]:
     """Return the status as plain values.
+
+    Parameters
+    ----------
+    read
+        The logs that the calls before have read, which this one reads on; it changes.
 
     Raises
     ------
     UsageError
         If the database of clients cannot be read.
     """
-    now = now or datetime.now(UTC)
+    now, read = now or datetime.now(UTC), {} if read is None else read
     logs = sorted(runs.glob(f"*/{EVENTS}"), key=_changed)[-LATEST:]
-    read = [_run_of(log) for log in logs]
+    for log in {*read} - {*logs}:
+        del read[log]
+    for log in logs:
+        read.setdefault(log, RunRead(log)).read_on()
     sites = _sites(state / "superlink.db", now)
     for site in sites:
-        site.updates = sum(updates[site.client] for _, updates, _ in read)
-        words: Counter[str] = Counter()
-        for _, _, refused in read:
-            words += refused.get(site.client, Counter())
+        site.updates = sum(each.updates[site.client] for each in read.values())
+        words = sum((each.refused.get(site.client, Counter()) for each in read.values()), Counter[str]())
         site.refusals = dict(sorted(words.items()))
     return {
         "time": now.isoformat(timespec="seconds"),
         "sites": [asdict(site) for site in sites],
-        "runs": [run for run, *_ in reversed(read)],
+        "runs": [read[log].about() for log in reversed(logs)],
         "disk_free_bytes": {
             name: shutil.disk_usage(folder).free
             for name, folder in (("state", state), ("runs", runs))
@@ -113,25 +168,6 @@ def _site(row: Sequence[Any], now: datetime) -> Site:
         int(number) if number.isdecimal() else -1, sha256(bytes(key)).hexdigest()[:16], is_online,
         min(last, now.isoformat())[:19],
     )  # fmt: skip
-
-
-def _run_of(log: Path) -> tuple[Mapping[str, Any], Counter[int], dict[int, Counter[str]]]:
-    """Return what a log says of its run, and by client its updates and refusals."""
-    view, updates, refused, ended = RunView(), Counter[int](), dict[int, Counter[str]](), ""
-    with suppress(OSError, KeyError, TypeError, ValueError):  # what is no log of ours ends where it stops being one
-        for event in EventTail(log).read():
-            view.take(event)
-            if event["event"] == "reported":
-                updates[int(event["partition"])] += 1
-            if event["event"] in REFUSING:
-                word = str(event.get("reason", "")).partition(":")[0][:40]
-                refused.setdefault(int(event["partition"]), Counter())[word] += 1
-            ended = event["status"] if event["event"] == "ended" else ""
-    about = {
-        "name": log.parent.name, "state": ended or "in progress", "phase": "" if ended else view.phase,
-        "completed": view.committed, "rounds": view.rounds, "attempt": view.attempt, "warning": view.warning,
-    }  # fmt: skip
-    return about, updates, refused
 
 
 def _certificate(keys: Path) -> str:

@@ -19,7 +19,7 @@ from fedlearn.plugins import tables
 from fedlearn.plugins.registry import Registry, call_plugin
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import Event, following
-from fedlearn.runs.secret_participation import OF_A_RUN, is_secret, without_participation
+from fedlearn.runs.secret_participation import is_secret, of_the_run
 from fedlearn.runs.stop_requests import ask_to_stop
 
 log = logging.getLogger(__name__)
@@ -92,8 +92,8 @@ def _of_the_run(take: Callable[[Event], None]) -> Callable[[Event], None]:
     """Return a receiver that passes on what tells nothing of who took part in a round."""
 
     def passed_on(event: Event) -> None:
-        if event["event"] in OF_A_RUN:
-            take(without_participation(event))
+        if (shown := of_the_run(event)) is not None:
+            take(shown)
 
     return passed_on
 

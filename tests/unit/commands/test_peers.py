@@ -33,9 +33,12 @@ def test_a_key_that_a_server_adds_is_not_accepted_until_its_fingerprint_is(place
     names = [fingerprint_of(line_of(place, number)) for number in range(3)]
     shown = said("--add", "proposed")
     assert all(f"{name} is not accepted" in shown for name in names) and not (place / "list").exists()
-    assert said("--add", "proposed", "--accept", names[0][:9], "--accept", names[1]).count("new") == 2
+    assert said("--add", "proposed", "--accept", names[0], "--accept", names[1].upper()).count("new") == 2
     assert len(node_keys_in((place / "list").read_bytes())) == 2
     assert said().splitlines() == names[:2]
+    assert "all digits are needed" in said(
+        "--add", "proposed", "--accept", names[2][:-1], code=1
+    )  # a prefix can be ground
     assert f"{names[2]} is not accepted" in said("--add", "proposed")
 
 
@@ -61,7 +64,7 @@ def test_a_successor_that_was_signed_and_a_release_replace_their_line_and_a_stra
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--accept", "ab"], "eight digits"), (["--accept", "0123-4567"], "no key has this fingerprint"),
+        (["--accept", "ab"], "all digits are needed"), (["--accept", "0123-4567"], "no key has this fingerprint"),
         (["--add", "absent"], "No such file"), (["--add", "text"], "put a line of public/nodes/N.pub"),
     ],
 )  # fmt: skip

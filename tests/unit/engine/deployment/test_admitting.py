@@ -107,6 +107,17 @@ def test_an_approved_site_has_a_number_a_refused_one_stays_refused_and_a_revoked
     assert found.steps()[6].why == "stolen laptop" and found.steps()[6].who and found.steps()[6].when
 
 
+def test_the_key_of_a_client_keeps_its_number_and_leaves_no_second_line_when_it_is_revoked(tmp_path):
+    make_keys(tmp_path, clients=2)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "own.key").write_bytes((tmp_path / "nodes" / "1").read_bytes())
+    found, site = Admissions(tmp_path, now=NOW), asked(tmp_path / "site")
+    found.receive(site)
+    assert found.approve(site.fingerprint).client == 1
+    found.revoke(site.fingerprint, why="stolen")
+    assert [path.name for path in (tmp_path / "public" / "nodes").iterdir()] == ["0.pub"]  # that a submit registers
+
+
 def test_an_approval_ends_at_its_time(tmp_path):
     found, site = Admissions(tmp_path, now=NOW), asked(tmp_path / "site")
     found.receive(site)

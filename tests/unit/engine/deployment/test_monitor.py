@@ -21,6 +21,7 @@ from fedlearn.engine.deployment import monitor as monitor_module
 from fedlearn.engine.deployment import server
 from fedlearn.engine.deployment.keys import make_keys
 from fedlearn.engine.deployment.monitor import HELP, MOST_WORDS, Monitor, app_of
+from fedlearn.engine.deployment.status import status_of
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.names import EVENTS
 from tests.docs.pages import ROOT
@@ -137,6 +138,27 @@ def test_a_run_that_had_ended_before_counts_nothing_and_one_in_progress_counts_f
     assert numbers(monitor(tmp_path))["fedlearn_rounds_total", "completed"] == 1
 
 
+def test_the_first_run_of_a_new_server_counts_though_it_ended_between_two_looks(tmp_path):
+    watching = monitor(tmp_path)
+    numbers(watching)
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    with EventLog(tmp_path / "runs" / "one" / EVENTS) as log:
+        play(log)
+    assert numbers(watching)["fedlearn_runs_total", "completed"] == 1
+
+
+def test_a_run_that_is_resumed_counts_on(tmp_path, log):
+    play(log)
+    watching = monitor(tmp_path)
+    assert numbers(watching)["fedlearn_runs_in_progress",] == 0
+    play(log, ends=False)
+    found = numbers(watching)
+    assert found["fedlearn_rounds_total", "completed"] == found["fedlearn_runs_in_progress",] == 1
+    log.write("ended", status="completed", reason="")
+    log.flush()
+    assert numbers(watching)["fedlearn_runs_in_progress",] == 0
+
+
 def test_hostile_words_are_one_and_a_log_that_is_none_of_ours_is_said(tmp_path, log):
     watching = monitor(tmp_path)
     log.write("started", committed=0, rounds=2, metrics=None)
@@ -214,11 +236,15 @@ def test_a_run_with_secret_draws_has_no_counts_here(tmp_path):
     numbers(watching)
     fedlearn.run(
         6, data="digits", model="linear", private="nodes", epsilon=4.0, delta=1e-5, rounds=2, cohort=3, engine="inline",
-        progress=False, out=str(tmp_path / "runs" / "one"), settings={"privacy.noise": "secure"},
+        progress=False, out=str(tmp_path / "runs" / "one"),
+        settings={"rounds.selector": "poisson", "privacy.noise": "secure"},
     )  # fmt: skip
     found = numbers(watching)
     counts = ("fedlearn_updates_total", "fedlearn_bytes_total", "fedlearn_clients", "fedlearn_refusals_total")
     assert not {key: value for key, value in found.items() if key[0] in counts and value}
+    assert found["fedlearn_rounds_total", "completed"] == 2  # it was read
+    (run,) = status_of(keys=tmp_path, state=tmp_path, runs=tmp_path / "runs")["runs"]
+    assert (run["completed"], run["state"], run["attempt"], run["warning"]) == (2, "completed", 1, "")
 
 
 @pytest.mark.parametrize("file", ["alerts.yml", "dashboard.json"])

@@ -20,6 +20,7 @@ from fedlearn.runs.names import EVENTS
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 ROUND = {"round": 1, "attempt": 1}
+SECRET = '[rounds]\nselector = "poisson"\n[privacy]\nnoise = "secure"\n'
 
 
 @pytest.fixture
@@ -84,12 +85,43 @@ def test_runs_are_shown_with_who_reported_and_who_refused(place):
     assert "accuracy" not in json.dumps(found) and "0.25" not in json.dumps(found)
 
 
+def test_a_log_is_read_on_and_says_what_reading_it_anew_says(place):
+    read, given = {}, {"keys": place / "keys", "state": place / "state", "runs": place / "runs", "now": NOW}
+    with log_in(place, "one") as log:
+        log.write("started", committed=0, rounds=3, metrics=None)
+        for number in (1, 2):
+            log.write("reported", round=number, attempt=1, node=1, partition=0, bytes=9)
+            log.write("committed", round=number, attempt=1)
+            log.flush()
+            assert status_of(**given, read=read) == status_of(**given)
+        (only,) = read.values()
+        assert only.updates[0] == 2
+    (place / "runs" / "one").rename(place / "away")
+    assert status_of(**given, read=read)["runs"] == [] == [*read]
+
+
 def test_the_latest_runs_come_first_and_older_ones_not_at_all(place):
     for number in range(LATEST + 2):
         with log_in(place, f"run-{number:02}") as log:
             log.write("started", committed=0, rounds=1, metrics=None)
             log.write("ended", status="completed", reason="")
     assert len(status(place)["runs"]) == LATEST
+
+
+@pytest.mark.parametrize("settings", [SECRET, "[rounds", None], ids=["secret", "broken", "none"])
+def test_of_secret_draws_or_unknown_settings_nobody_is_shown(place, settings):
+    with log_in(place, "one") as log:
+        log.write("started", committed=0, rounds=3, metrics=None)
+        log.write("round-started", **ROUND)
+        log.write("not-ready", **ROUND, node=1, partition=1, reason="not-ready")
+        log.write("reported", **ROUND, node=1, partition=0, bytes=9)
+        log.write("abandoned", **ROUND, reason="1 of 2 clients reported")
+        log.write("committed", **ROUND, cohort=5, bytes_up=9)
+    file = place / "runs" / "one" / "settings.toml"
+    file.write_text(settings) if settings else file.unlink()
+    found = status(place)
+    assert {each["updates"] for each in found["sites"]} == {0} and not [e for e in found["sites"] if e["refusals"]]
+    assert found["runs"][0]["completed"] == 1 and found["runs"][0]["warning"] == ""
 
 
 def test_a_log_that_is_none_of_ours_ends_nothing(place):
