@@ -8,6 +8,8 @@ INSTALL ?= $(BIN)/python -m pip install --quiet
 # two cores have.
 PARALLEL ?= -n 3 $(BY_FILE)
 BY_FILE := --dist loadfile --no-loadscope-reorder
+# `dummy` reads and checks every page of the site, and writes none.
+BUILDER ?= html
 
 .PHONY: simulate test test-quick test-all lint docs clean
 
@@ -34,7 +36,7 @@ lint: .venv/installed-dev
 	$(BIN)/python -m tests.plain
 
 docs: .venv/installed-dev
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
+	$(BIN)/sphinx-build -b $(BUILDER) --quiet --fail-on-warning --keep-going docs docs/_build
 	@echo docs/_build/index.html
 
 # torch and torchvision come from the registry in one go with the rest: installed apart they may not fit each other.

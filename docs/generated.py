@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "reference" / "generated"
 HOWTO = Path(__file__).parent / "howto" / "index.md"
-COMMAND = "from fedlearn.__main__ import main; main()"  # `python -m fedlearn` would show itself as the program's name
+PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -123,14 +120,13 @@ def commands_page() -> Iterator[str]:
     """Yield the lines of the help of each command."""
     yield "# Commands\n"
     yield "This page shows the help of every command.\n"
+    from typer.testing import CliRunner
+
     from fedlearn.cli import app
     from fedlearn.commands.brief import Brief
 
     commands = [(info.name or info.callback.__name__, info.cls) for info in app.registered_commands if info.callback]
     for name, kind in commands:
-        shown = subprocess.run(
-            [sys.executable, "-c", COMMAND, name, "--help-all" if kind is Brief else "--help"],
-            env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        asked = [name, "--help-all" if kind is Brief else "--help"]
+        shown = CliRunner().invoke(app, asked, prog_name="fedlearn", env=PLAIN, catch_exceptions=False)
         yield f"## fedlearn {name}\n\n```text\n{shown.stdout.strip()}\n```\n"

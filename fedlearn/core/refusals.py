@@ -70,7 +70,7 @@ REFUSALS = {
     ),
     "tells-of-one": Refusal(
         "the client has answered this question with other clients; both sums together may reveal one client's numbers",
-        "ask all clients of before; if one has left for good, its owner can release its sums (fedlearn keys --release)",
+        "ask the same clients; if one has left for good, its owner can release its sums (fedlearn keys --release)",
     ),
     "trust-not-allowed": Refusal(
         "the client would add only a share of the noise, which by itself gives no privacy",

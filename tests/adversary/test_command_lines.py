@@ -21,6 +21,7 @@ from tests.adversary.command_lines import FOREIGN, attacked, ended, prepared
 LINES = int(os.environ.get("FEDLEARN_LINES", "40"))
 
 
+@pytest.mark.long
 def test_f3_lines_drawn_at_random_end_in_one_line_and_leave_nothing():
     bad = attacked(LINES, seed=1)
     assert [(each.wrong, each.arguments, each.err[-300:]) for each in bad] == []

@@ -53,7 +53,7 @@ def output_of(*command):
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_killed_at_a_file_operation_resumes_to_the_same_bytes():
     ended = output_of("-m", "tests.adversary.crashes", "--points", str(KILLS))
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -12,6 +12,7 @@ from fedlearn.models import MODELS
 from server.schedules import SCHEDULES
 from tests.adversary import fuzz
 from tests.adversary.subjects import chains, subjects
+from tests.marked import some_long
 
 KINDS = {
     "codec": 12,
@@ -25,7 +26,7 @@ KINDS = {
 SUBJECTS = {kind: [subject for subject in subjects() if subject.name.startswith(kind)] for kind in KINDS}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_long(KINDS, "trees"))
 def test_nothing_gets_through(kind):
     chosen = SUBJECTS[kind]
     tallies = fuzz.attacked(chosen, reports=KINDS[kind] * len(chosen), seed=1)

@@ -14,6 +14,7 @@ import pytest
 from fedlearn.models import MODELS
 from fedlearn.plugins import tables as plugins
 from fedlearn.plugins.registry import Registry, load_reference
+from tests.marked import some_long
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("fedlearn", "server", "client", "strategies", "experiments")
@@ -100,7 +101,10 @@ def test_reading_the_rows_of_models_imports_nothing_that_trains():
     assert not found & {"torch", "numba", "sklearn", "scipy", "fedlearn.private_trees.estimators"}
 
 
-@pytest.mark.parametrize("name", [name for name, row in MODELS.items() if not row.trains_in_steps])
+NOT_IN_STEPS = [name for name, row in MODELS.items() if not row.trains_in_steps]
+
+
+@pytest.mark.parametrize("name", some_long(NOT_IN_STEPS, "dp-forest", "exact-boosting"))
 def test_what_a_row_has_imported_before_workers_are_forked_is_what_its_model_needs(name):
     row = MODELS[name]
     of_trees = {"numba", "sklearn"} if "private_trees" in row.build else set()

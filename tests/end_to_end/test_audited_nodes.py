@@ -17,7 +17,7 @@ from fedlearn.cli import main
 from fedlearn.commands.audited_nodes import WAYS, NodesAudit, loss_of, loss_with, mistakes
 from server.selectors.poisson import Poisson
 
-QUICK = ("central", "secure")  # the others are long
+QUICK = ("central",)  # the others are long
 QUICK_MISTAKES = (
     "a round forgotten", "half of a share", "the sum in a line of the log",
     "secure noise from a seed",

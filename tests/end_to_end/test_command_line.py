@@ -48,19 +48,20 @@ def refused(tmp_path, monkeypatch, capsys):
 FLOWERS = ["simulate", *TINY, "--strategy", "flwr.serverapp.strategy:FedTrimmedAvg"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quiet_is_quiet_with_flowers_strategies_too(fedlearn):
     done = fedlearn(*FLOWERS, "--quiet")
     assert (done.stdout, done.stderr) == ("", "")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_flowers_lines_are_there_once_and_without_colour_where_they_are_asked_for(fedlearn):
     said = fedlearn(*FLOWERS, "--quiet", FLWR_LOG_LEVEL="INFO").stderr
     assert said.count("configure_train: Sampled") == 2  # one a round
     assert "\x1b" not in said
 
 
+@pytest.mark.long
 def test_a_run_is_not_ended_earlier_than_it_has_come(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert end_of("simulate", *TINY, "--out", "run", "--quiet") == 0

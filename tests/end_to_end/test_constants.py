@@ -159,6 +159,7 @@ def test_the_vectors_of_a_spectral_norm_follow_the_weight_of_each_new_state(tmp_
     assert largest_singular_value(made) == pytest.approx(1, abs=0.02)
 
 
+@pytest.mark.long
 def test_the_vectors_are_the_same_with_workers_and_after_a_resume(tmp_path):
     kind = KINDS["parametrization"]
     whole = rows_of_one_class_a_node(kind, tmp_path / "whole", {})

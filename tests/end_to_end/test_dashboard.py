@@ -108,12 +108,12 @@ def test_a_page_that_lost_its_server_finds_the_next_one(browser, start, execute)
     visit.waits_for("body", "3 rounds")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "number",
     [
         pytest.param(signal.SIGKILL, id="kill"),
-        pytest.param(signal.SIGINT, id="ctrl-c", marks=pytest.mark.long),  # in round 2: see above
+        pytest.param(signal.SIGINT, id="ctrl-c"),  # in round 2: see above
     ],
 )
 def test_nothing_is_left_of_a_page_when_its_run_is_gone(start, tmp_path, number):
@@ -127,6 +127,7 @@ def test_nothing_is_left_of_a_page_when_its_run_is_gone(start, tmp_path, number)
     wait_until(lambda: not page_process.is_running(), "the page's process")
 
 
+@pytest.mark.long
 def test_a_page_changes_no_byte_of_the_model(tmp_path, undisturbed, capsys):
     sets = [f"--set={key}={value}" for key, value in CHEAP.items()]
     assert end_of("simulate", "--dashboard", "0", "--out", tmp_path / "run", *sets) == 0

@@ -57,6 +57,7 @@ def test_several_targets_are_predicted_and_measured_each_in_its_unit(model, tmp_
     assert run.evaluate((test, ["rain", "warmth"]))["mae_rain"] == pytest.approx(run.summary["mae_rain"])
 
 
+@pytest.mark.long
 def test_means_and_deviations_of_all_nodes_scale_a_later_run_and_its_new_rows(tmp_path):
     rows, test = people(600, 1), people(90, 2)
     kept = {**TABLE, "bounds": {"age": (0, 150), "pay": (1, 1000, "log")}}

@@ -13,6 +13,7 @@ LINEAR = {"model.name": "linear", "rounds.total": 40, "training.batch_size": 20,
 REACHED = {**LINEAR, "stop.target": 0.9}
 
 
+@pytest.mark.long
 def test_stopped_run_is_a_run_of_as_many_rounds_and_a_finished_one(execute, undisturbed, capsys):
     run = execute(REACHED)
     rounds, reason = run.summary["rounds"], run.summary["stopped_early"]

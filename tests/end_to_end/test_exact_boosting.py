@@ -43,6 +43,7 @@ def as_text(settings):
     return {**settings, "model.options": json.dumps(settings["model.options"])}
 
 
+@pytest.mark.long
 def test_masked_trees_of_skewed_clients_are_those_of_one_table(execute, settings):
     run = fedlearn.load(execute({**settings, "secure.sums": "masked"}, engine="inline").folder)
     pooled, rows = fit(load_dataset(settings["data.dataset"], ""), **SMALL), patients(100, seed=7)

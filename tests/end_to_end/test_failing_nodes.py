@@ -22,7 +22,8 @@ def failed(run):
     return {(e["round"], e["partition"]): e["reason"] for e in run.events_of("failed")}
 
 
-@pytest.mark.parametrize(("kind", "code"), [("exit", "7"), pytest.param("kill", "-9", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "code"), [("exit", "7"), ("kill", "-9")])
 def test_a_node_that_kills_its_worker_fails_alone(execute, faults, kind, code):
     faults("raise:2:1 raise:3:1 raise:7:2")
     raised = execute(FAULTY, engine="inline")

@@ -37,7 +37,8 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["relay"], long={*VARIANTS} - {"relay"}))
+@pytest.mark.long
+@pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
 def test_every_engine_makes_the_same_forest(execute, undisturbed, settings):
     reference = undisturbed(settings)
     for workers in (1, 2):
@@ -189,7 +190,7 @@ def test_what_abandoned_attempts_have_published_is_in_the_summary(execute, tmp_p
     assert (run.summary["rounds"], run.summary["epsilon"], run.summary["nodes_spent"]) == (0, 1.0, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_where_sizes_are_public_a_record_is_replaced_and_loses_twice_as_much(execute):
     run = execute({**UNION, "privacy.public_sizes": True})
     assert (run.summary["epsilon"], run.summary["neighboring"]) == (2.0, "replace one record")

@@ -33,7 +33,7 @@ def test_a_guest_is_a_small_file(name):
     assert len((PLUGINS / f"{name}.py").read_text().splitlines()) <= LONGEST
 
 
-@pytest.mark.parametrize("settings", some_slow(GUESTS, ["two-selections"], long=["scaffold", "noisy-mean"]))
+@pytest.mark.parametrize("settings", some_slow(GUESTS, (), long=["scaffold", "two-selections"]))
 def test_a_guest_makes_the_same_bytes_on_every_engine(execute, settings):
     assert execute(settings).sha == execute(settings, engine="inline").sha
 

@@ -17,7 +17,7 @@ SOON = 10.0  # seconds, on a busy machine; it would hang for ever otherwise
 @pytest.mark.parametrize(
     ("sent", "faults", "group"),
     [
-        pytest.param(signal.SIGTERM, "hang:3:2", True, id="training-job"),
+        pytest.param(signal.SIGTERM, "hang:3:2", True, id="training-job", marks=pytest.mark.long),
         pytest.param(signal.SIGINT, "hang:3:2", True, id="training-terminal", marks=pytest.mark.long),
         pytest.param(signal.SIGINT, "hang:evaluate:*", False, id="evaluation-main-process", marks=pytest.mark.long),
         pytest.param(signal.SIGHUP, "hang:3:2", False, id="training-main-process-only", marks=pytest.mark.long),

@@ -45,7 +45,7 @@ def test_killed_in_the_middle_of_a_round_it_resumes_to_the_same_bytes(
     assert [e["committed"] for e in run.events_of("started")] == [0, committed]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_resumes_on_another_engine_and_with_other_workers(in_the_middle, execute, undisturbed):
     killed = in_the_middle({**FAULTY, "engine.workers": 1}, "hang:3:2")
     killed.signal(signal.SIGKILL)

@@ -111,8 +111,8 @@ say(count() - before)
     assert files == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", [pytest.param("embedded", marks=pytest.mark.long), "inline"])
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["embedded", "inline"])
 def test_a_run_leaves_its_callers_process_as_it_was(tmp_path, engine):
     (changed, drawn), _ = script(
         tmp_path,

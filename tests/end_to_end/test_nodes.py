@@ -67,6 +67,7 @@ def test_the_table_of_rounds_says_how_the_headline_is_spread(plain):
         assert {key: float(row[f"accuracy_nodes{key}"]) for key in expected} == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.long
 def test_measuring_nodes_changes_no_byte_of_the_model_and_is_the_same_on_every_engine(execute, undisturbed, plain):
     assert undisturbed({**ALL, "evaluation.nodes": 0}).sha == plain.sha
     embedded = execute(ALL)

@@ -17,6 +17,7 @@ import pytest
 import fedlearn
 from fedlearn.api import Run
 from fedlearn.runs.folder import RunFolder
+from tests.marked import some_long
 
 HERE = Path(__file__).parent / "older_runs"
 COMMITS = ("2ee2dcad", "7b6231f2", "a1274863", "6e82e95a", "6399d47a")  # 24, 25, 26 (two) and 28 November 2026
@@ -25,7 +26,7 @@ OF_TWO_ROUNDS = "e485c74b0d59b5dad4a056adc09960ae0ff086f64983326ff1c7c97747ccf61
 OF_THREE = "de49fdec3f5235d3fab5d785bd284975a1099f6fc00320d06ba6e6db31569939"  # by each of the five commits
 
 
-@pytest.fixture(params=COMMITS)
+@pytest.fixture(params=some_long(COMMITS, *COMMITS[1:4]))
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """Return a copy of the study whose paths lead to the copy."""
     shutil.copy(HERE / "rows.npz", tmp_path)

@@ -98,7 +98,7 @@ def test_data_as_people_have_them_make_the_bytes_of_from_arrays(tmp_path):
     assert len({run.sha256 for run in runs}) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_data_node_by_node_make_the_same_bytes_with_one_and_two_workers(tmp_path):
     nodes = {"west": (FRAME[:50], "kind"), "east": (FRAME[50:][["kind", *"edcba"]], "kind")}
     runs = [

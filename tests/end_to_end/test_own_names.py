@@ -60,7 +60,7 @@ def in_the_folder(folder):
     return in_the_folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_call_and_command_make_the_same_run_among_files_of_these_names(in_the_folder, folder):
     called = in_the_folder("script.py")
     assert (called.returncode, called.stderr) == (0, "")

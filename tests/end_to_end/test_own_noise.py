@@ -74,6 +74,7 @@ def real(settings, folder):
     return prepared(settings_from({**settings, "out": str(folder), "evaluation.where": "none"}))
 
 
+@pytest.mark.long
 def test_a_killed_server_gets_the_same_sum_and_a_node_draws_one_share_of_a_round(execute, tmp_path, monkeypatch):
     drawn = []
     honest = client.features.local_noise.noise_of

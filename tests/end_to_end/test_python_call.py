@@ -26,6 +26,7 @@ from fedlearn.report.comparing import compared
 from fedlearn.runs.manifest import Manifest
 from strategies.fedavg import FedAvg
 from tests.end_to_end.conftest import PLUGINS, ROOT, Run, end_of, wait_until
+from tests.marked import some_long
 
 SMALL = {
     "clients": 10, "rounds": 2, "cohort": 5, "local_epochs": 1, "workers": 2, "progress": False,
@@ -167,7 +168,9 @@ def of_width(width):
     return Net
 
 
-@pytest.mark.parametrize("how", ["the other's file", "under the first line of the own", "it is gone"])
+@pytest.mark.parametrize(
+    "how", some_long(["the other's file", "under the first line of the own", "it is gone"], "it is gone")
+)
 def test_run_is_resumed_and_repeated_with_the_code_that_it_was_begun_with(how, tmp_path, capfd, monkeypatch):
     """An object whose bytes are not those that the checkpoint names is refused by name, and never unpickled."""
     first, other = (
@@ -194,6 +197,7 @@ def test_run_is_resumed_and_repeated_with_the_code_that_it_was_begun_with(how, t
         assert again.summary["rounds"] == 3
 
 
+@pytest.mark.long
 def test_run_of_an_older_version_is_resumed_with_the_code_that_lies_there(tmp_path, caplog):
     """It names no checksums: that is said, and from then on it does."""
     first = fedlearn.run(data="writers:load", model=of_width(1), out=tmp_path / "run", **INLINE)
@@ -221,6 +225,7 @@ def test_evaluated_again_it_scores_what_the_run_says(letters, tmp_path, settings
     }
 
 
+@pytest.mark.long
 def test_command_repeats_and_resumes_a_run_of_objects_in_this_process(letters, writers, tmp_path):
     class Net(letters):
         pass

@@ -48,6 +48,7 @@ def report(tmp_path):
     return report
 
 
+@pytest.mark.long
 def test_the_command_says_where_the_page_is(runs, tmp_path, capsys):
     assert end_of("report", runs[0], "--out", tmp_path) == 0
     assert capsys.readouterr() == (f"{tmp_path / 'index.html'}\n", "")
@@ -122,7 +123,7 @@ def test_a_page_of_ten_runs_of_many_kinds_is_calm(browser, report, ten):
         )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_band_of_the_script_is_that_of_the_file(browser, report, ten):
     url = report(*ten[-3:])
     numbers = re.compile(r"[\d.]+")
@@ -136,7 +137,7 @@ def unquoted(url):
     return Path(url.removeprefix("file://")).read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_numbers_are_shown_under_the_pointer(browser, report, runs):
     visit = Visit(browser, report(runs[0]))
     box = visit.page.locator("#curves svg").first.bounding_box()
@@ -158,7 +159,7 @@ def lines_of(visit):
     return [line[0] for line in hover["lines"]], hover
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_chart_has_rounds_bytes_and_time(browser, report, runs):
     visit = Visit(browser, report(runs[0]))
     run = Run(runs[0])
@@ -175,6 +176,7 @@ def test_a_chart_has_rounds_bytes_and_time(browser, report, runs):
     visit.assert_calm()
 
 
+@pytest.mark.long
 def test_runs_are_chosen_found_and_grouped(browser, report, runs):
     visit = Visit(browser, report(*runs))
     assert lines_of(visit)[0] == legend_of(visit) == ["identity", "drop"]
@@ -239,7 +241,7 @@ def test_a_band_is_a_deviation_an_interval_or_the_range_by_choice(browser, repor
     visit.assert_calm()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_clients_own_curve_stands_beside_those_of_all(browser, report, runs):
     visit = Visit(browser, report(runs[0]))
     chart = visit.page.locator("#nodes figure").first
@@ -253,7 +255,7 @@ def test_a_clients_own_curve_stands_beside_those_of_all(browser, report, runs):
     visit.assert_calm()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_table_is_sorted_by_the_keyboard(browser, report, runs):
     visit = Visit(browser, report(*runs))
     visit.page.locator("table.runs th", has_text="codec").focus()

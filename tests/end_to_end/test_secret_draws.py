@@ -38,6 +38,7 @@ def run_of(tmp_path, noise, **more):
     return run, heard.events
 
 
+@pytest.mark.long
 def test_nothing_that_is_shown_tells_who_took_part_where_the_draw_is_secret(tmp_path):
     run, events = run_of(tmp_path, "secure")
     assert not [name for name in run.summary if name.startswith(TELLING)]

@@ -28,7 +28,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("settings", some_slow(SETTINGS, ["boosting", "local bayes"], long=["bayes", "local boosting"]))
+@pytest.mark.parametrize("settings", some_slow(SETTINGS, ["local bayes"], long=["bayes", "boosting", "local boosting"]))
 def test_masked_sums_have_the_bytes_of_the_trusted_simulation(execute, settings):
     plain = execute({**settings, "secure.sums": "off"}, engine="inline")
     for sums in ("masked", "unmasked"):

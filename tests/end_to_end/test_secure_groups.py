@@ -138,6 +138,7 @@ def test_killed_server_ends_with_the_bytes_of_one_that_lives(tmp_path, kind):
         assert summary["model_sha256"] == undisturbed["model_sha256"]
 
 
+@pytest.mark.long
 def test_tensors_may_be_dropped_and_groups_need_no_dropping(tmp_path):
     for name, compression in [("tensor", {"granularity": "tensor", "keep_ratio": 0.5}), ("all", {"codec": "identity"})]:
         masked, _, _ = grouped(tmp_path / f"{name}-masked", compression=compression)
@@ -146,6 +147,7 @@ def test_tensors_may_be_dropped_and_groups_need_no_dropping(tmp_path):
         assert "3 groups of 4 clients or more, 3 neighbors, threshold 2" in str(masked["notices"])
 
 
+@pytest.mark.long
 def test_same_bytes_whatever_the_engine_and_the_number_of_workers(tmp_path):
     found = set()
     for name, engine in [

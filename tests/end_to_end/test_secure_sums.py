@@ -169,6 +169,7 @@ def test_no_secret_of_a_node_lies_in_the_run_folder_or_outlives_its_round(tmp_pa
     assert not any(grid.seed_of(node) for node in grid.get_node_ids() if node - 2 != 4)
 
 
+@pytest.mark.long
 def test_weights_are_coarse_powers_of_two(tmp_path):
     masked, _, _ = run(tmp_path / "masked", secure={"weights": "coarse", "weight_unit": 50})
     plain, _, _ = run(tmp_path / "plain", secure={"weights": "coarse", "weight_unit": 50, "sums": "unmasked"})

@@ -35,7 +35,7 @@ def test_four_of_five_nodes_that_have_answered_together_do_not_answer_again(tmp_
         assert one.stack.wait(without.job.name, PATIENCE) != 0
         assert "tells-of-one" in "".join(one.client_of(node).read_log() for node in range(4))
         (last,) = {event["reason"] for event in without.events if event["event"] == "abandoned"}
-        assert "ask all clients of before" in last
+        assert "ask the same clients" in last
     finally:
         one.client_of(4).send(signal.SIGCONT)
         one.stack.down()

@@ -27,6 +27,7 @@ class AfterTwo:
         pass
 
 
+@pytest.mark.long
 def test_a_listener_stops_the_run_by_returning_true_and_a_resume_has_the_same_bytes(tmp_path):
     whole = fedlearn.run(**CHEAP, rounds=25, out=tmp_path / "whole")
     stopped = fedlearn.run(**CHEAP, rounds=25, out=tmp_path / "stopped", log=AfterTwo())

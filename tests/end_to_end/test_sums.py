@@ -36,9 +36,8 @@ FULL = {name: settings for name, settings in VARIANTS.items() if not settings["r
 
 @pytest.mark.parametrize(
     "settings",
-    some_slow(
-        VARIANTS, ["boosting"], long=["boosting-local", "boosting-classes", "naive-bayes", "naive-bayes-distributed"]
-    ),
+    VARIANTS.values(),
+    ids=VARIANTS,
 )
 def test_every_engine_adds_up_the_same(execute, undisturbed, settings):
     reference = undisturbed(settings)

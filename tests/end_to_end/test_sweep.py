@@ -78,6 +78,7 @@ def test_runs_in_one_engine_have_the_bytes_that_each_has_alone(reference, undist
         assert Run(reference / "runs" / run.name).sha == undisturbed(settings).sha
 
 
+@pytest.mark.long
 def test_workers_stay_from_run_to_run_and_go_with_one_that_fails(tmp_path):
     def run(engine: WarmEngine, name: str, **settings: object) -> set[int]:
         engine(config_from({**CHEAP, **settings, "rounds.total": 1, "out": str(tmp_path / name)}))
@@ -121,6 +122,7 @@ def test_finished_sweep_runs_nothing_again_and_grows(reference, tmp_path):
         run_sweep(PLAN.with_other(base={"rounds.total": 1}), reference)
 
 
+@pytest.mark.long
 def test_some_points_may_have_more_seeds_and_all_are_in_the_tables(reference, tmp_path):
     shutil.copytree(reference, tmp_path / "sweep")
     more = PLAN.with_other(base={}, seeds=[1, 2, 3])

@@ -51,6 +51,7 @@ def test_model_and_log_are_the_same_on_ray(command, undisturbed, place):
     assert told(started.run) == told(undisturbed(PHONES))
 
 
+@pytest.mark.long
 def test_a_run_that_is_gone_on_with_goes_on_at_its_hour(execute, undisturbed):
     run = execute({**PHONES, "rounds.total": 2})
     assert end_of("simulate", "--quiet", "--resume", run.folder, "--rounds", 4) == 0
@@ -134,6 +135,7 @@ def test_who_asks_more_than_are_wanted_waits_for_the_first(execute, undisturbed)
     assert all(event["virtual"] == last[event["round"]] for event in late)
 
 
+@pytest.mark.long
 def test_what_a_selector_has_learned_outlives_a_stop(execute):
     learning = {**PHONES, "rounds.selector": "oort", "rounds.over_selection": 1.3}
     whole = execute(learning)

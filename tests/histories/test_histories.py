@@ -52,7 +52,7 @@ def steps(*often):
     return [step if step in often else pytest.param(step, marks=pytest.mark.long) for step in (*CALLS, *STEPS)]
 
 
-@pytest.mark.parametrize("step", steps("ConfirmMessageReceived", "read"))
+@pytest.mark.parametrize("step", steps("read"))
 def test_a_run_that_ends_at_any_step_leaves_nothing_to_the_next(world, step):
     it = world()
     for after in (0, 1):
@@ -60,7 +60,7 @@ def test_a_run_that_ends_at_any_step_leaves_nothing_to_the_next(world, step):
     assert it.wrong() == []
 
 
-@pytest.mark.parametrize("step", steps("PushMessages"))
+@pytest.mark.parametrize("step", steps())
 def test_a_supernode_that_is_killed_at_any_step_answers_in_its_next_life(world, step):
     it = world()
     one_run(it, ("kill", 0, step, 0), is_large=step in ("PullObject", "PushObject"))
@@ -75,7 +75,7 @@ def dying(dies_after, *, is_said=False, seconds=0.0):
 
 @pytest.mark.parametrize(
     ("step", "is_said"),
-    [("begun", False), ("answering", True), ("answered", True)]
+    [("answering", True)]
     + [pytest.param(step, is_said, marks=pytest.mark.long) for step in STEPS for is_said in (True, False)],
 )
 def test_a_process_that_dies_at_any_step_costs_its_own_answer_alone(world, step, is_said):
@@ -111,6 +111,7 @@ def test_after_any_history_a_fresh_run_gets_every_answer_at_once(world, seed):
 # --- each guarantee, taken away ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_flowers_own_loop_answers_one_message_too_late_after_a_run_that_has_ended(world):
     it = world(mended=False, patience=SHORT)
     one_run(it, ("end", 0, "ConfirmMessageReceived", 0))

@@ -35,6 +35,7 @@ print("scipy.linalg" in sys.modules)
 """
 
 
+@pytest.mark.long
 def test_scipy_is_imported_when_a_matrix_is_multiplied_and_not_before():
     done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "3.0", "True"]

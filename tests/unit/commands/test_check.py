@@ -60,6 +60,7 @@ def checked(capsys):
     return checked
 
 
+@pytest.mark.long
 def test_an_algorithm_of_the_table_keeps_its_laws(checked):
     code, out, _ = checked("scaffold")
     assert code == 0
@@ -81,6 +82,7 @@ def test_a_class_from_outside_fails_by_name(checked):
     assert err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_learner_alone_is_checked_by_the_models_that_its_nodes_use(checked):
     code, out, _ = checked(f"{__name__}:KeepsNothing")
     assert code == 1
@@ -110,6 +112,7 @@ def test_what_cannot_be_checked_is_one_line(checked, name, said):
     assert err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_as_says_what_a_class_is_to_be(checked):
     code, out, _ = checked(f"{__name__}:Nobody", "--as", "fedavg")
     assert code == 0, out

@@ -120,6 +120,7 @@ def counted(sent, name, layout):
     return layout[name].size if positions is None else len(positions)
 
 
+@pytest.mark.long
 @given(
     sizes=st.lists(st.integers(1, 300), min_size=1, max_size=6),
     dtypes=st.lists(st.sampled_from(["float16", "float32", "float64"]), min_size=6, max_size=6),

@@ -70,7 +70,7 @@ def test_as_many_nodes_may_hang_as_there_are_workers_and_some(embedded, ask):
     assert len(embedded._pool._workers) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_was_done_twice_counts_once(embedded, ask):
     messages = [ask(node, "doze" if node == 2 else "", ttl=8.0) for node in range(2, 22)]
     for calls in (1, 2):

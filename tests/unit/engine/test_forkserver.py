@@ -105,7 +105,7 @@ def test_it_is_ended_where_a_run_forks_no_worker_unless_another_has_named_its_mo
     ("function", "imported"),
     [
         pytest.param("start()", [True, False, False], marks=pytest.mark.long),
-        ("start('dp-forest')", [False, True, False]),
+        pytest.param("start('dp-forest')", [False, True, False], marks=pytest.mark.long),
         pytest.param("start('linear', 'dp-forest')", [True, True, False], marks=pytest.mark.long),
         pytest.param("start('linear'); forkserver.start('dp-forest')", [True, False, False], marks=pytest.mark.long),
         pytest.param("end(); forkserver.start('dp-forest')", [False, True, False], marks=pytest.mark.long),

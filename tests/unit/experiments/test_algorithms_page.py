@@ -64,7 +64,7 @@ def test_a_row_has_interval_difference_rank_print_cost_and_hash(grid, points):
     assert "90 |" in made.as_markdown()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_figures_are_drawn_and_the_same_drawing_has_the_same_bytes(grid, points, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -91,6 +91,7 @@ def test_a_module_without_such_layers_is_refused_in_one_line(module):
         fused(module)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not has_vectors(), reason="this processor takes torch's own functions")
 def test_one_switch_turns_the_loops_off():
     program = "from fedlearn.kernels.pooled_convolution import has_vectors; print(has_vectors())"
@@ -111,6 +112,7 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused_in_one_line(monkeypatch,
         has_vectors()
 
 
+@pytest.mark.long
 def test_a_process_that_only_preloads_leaves_the_refusal_to_the_trial_step():
     command = ["env", "FEDLEARN_KERNELS=no", sys.executable, "-c", "import fedlearn.kernels.preload"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""

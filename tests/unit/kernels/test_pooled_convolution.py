@@ -390,6 +390,7 @@ def in_another_process(code, **environment):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_a_process_that_has_such_a_layer_has_imported_the_loops_before_it_is_forked():
     """So it is in an executor, which makes the model of a run and forks for every message."""
     code = (
@@ -399,6 +400,7 @@ def test_a_process_that_has_such_a_layer_has_imported_the_loops_before_it_is_for
     assert in_another_process(code)[:2] == (0, "True\n")
 
 
+@pytest.mark.long
 def test_where_numba_compiles_nothing_it_is_torchs():
     code = (
         "import torch; from fedlearn.kernels import PooledConv2d;"

@@ -48,6 +48,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return done.stdout.splitlines()[-4:]
 
 
+@pytest.mark.long
 def test_a_run_and_its_page_need_no_extra(told):
     assert told[0] == "True"
 

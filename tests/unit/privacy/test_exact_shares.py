@@ -43,6 +43,7 @@ def test_wide_shares_have_the_mean_and_the_deviation_of_a_gamma_number(scale):
     assert drawn.std() == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.long
 def test_the_sum_of_shares_has_the_noise_of_one():
     noise, scale, shares = secure_noise(), 12.0, 5
     total = sum(noise.polya_share(scale, shares, DRAWS) for _ in range(shares))

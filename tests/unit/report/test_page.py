@@ -356,6 +356,7 @@ def test_figures_and_tables_lie_beside_the_page(make_run):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_figures_have_the_formats_that_were_asked_for(make_run, tmp_path):
     folder = make_run()
     for place in ("a", "b"):

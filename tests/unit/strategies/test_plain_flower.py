@@ -18,6 +18,7 @@ from server.exchange.grids import CohortGrid
 from strategies import load_strategy
 from strategies.collected import Collected
 from strategies.plain_flower import PlainFlower
+from tests.marked import some_long
 from tests.oracles.cohorts import after
 from tests.unit.server.scripted import STATE, Node, Scene, trained
 
@@ -67,7 +68,7 @@ def one_round(strategy, state, round_number, *, nodes=5, sends=Sends.WEIGHTS):
 RUNNABLE = list(OPTIONS)
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize("name", some_long(RUNNABLE, "Bulyan"))
 def test_strategy_makes_a_state_of_the_same_layout(name):
     state = {k: a.copy() for k, a in FLOATS.items()}
     for array in state.values():

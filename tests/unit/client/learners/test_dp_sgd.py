@@ -252,6 +252,7 @@ def test_a_state_of_nan_or_of_huge_numbers_makes_no_error_and_costs_no_more() ->
         assert learner.fit(broken, task_of(examples())).num_examples == 1
 
 
+@pytest.mark.long
 def test_epsilon_of_a_node_is_an_upper_bound_by_round_and_the_budget_at_the_end() -> None:
     plan = learner_of(privacy__noise_multiplier=0.0, privacy__epsilon=4.0).plan
     spent = [plan.spent_after(each) for each in (0, 1, 2, 3, 4)]

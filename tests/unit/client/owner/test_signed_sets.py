@@ -70,6 +70,7 @@ def test_within_a_round_a_set_of_fewer_nodes_may_follow_and_the_one_that_is_unma
 TRAINING = {"model": "mlp", "peers": os.devnull}
 
 
+@pytest.mark.long
 def test_a_question_of_training_has_one_set_and_another_question_another_one(tmp_path):
     remember_set(request_of(tmp_path, question="aa", **TRAINING), keys("a", "b", "c", "d"))
     remember_set(request_of(tmp_path, question="aa", at=(1, 2), **TRAINING), keys("a", "b", "c"))

@@ -205,6 +205,7 @@ def test_what_claims_every_attribute_is_one_line():
     message((MagicMock(), MagicMock()))
 
 
+@pytest.mark.long
 def test_a_length_can_be_told():
     assert len(from_torch(Endless(), length=5, test_share=0.2).train) == 4
     with pytest.raises(UsageError, match="length = 61: there are 60 pairs"):

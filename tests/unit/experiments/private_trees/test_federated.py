@@ -52,7 +52,7 @@ def test_runs_are_stored_once_and_the_table_is_their_mean(tmp_path, diabetes, mo
     assert rows_of(tmp_path / "runs.diabetes.table.csv") == table
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_lost_row_is_run_again_to_the_same_result(tmp_path, diabetes):
     out = tmp_path / "runs.csv"
     one = [*SMALL[:-1], "1", "--out", str(out)]

@@ -18,7 +18,7 @@ def test_epsilon_rises_to_the_account_of_the_plan(plan):
         assert found[-1] == epsilon_of([plan], delta=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_is_a_bound_that_is_nearly_tight():
     found = epsilons_by_round(GaussianRounds(1.0, 5, 0.1), delta=1e-5)
     for rounds in (1, 4):

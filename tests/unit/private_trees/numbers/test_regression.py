@@ -332,6 +332,7 @@ def test_a_target_without_end_counts_as_lying_on_its_bound(data):
     np.testing.assert_array_equal(DPRegressionTree(**SEEDED).fit(X, y).table_.value, on.table_.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", ALL)
 def test_scikit_learns_checks_pass_but_those_that_want_an_error_for_a_record(estimator):
     weights = {"max_weight": 4.0} if "max_weight" in estimator().get_params() else {}

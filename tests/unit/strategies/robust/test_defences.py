@@ -18,6 +18,7 @@ from strategies.collected import Collected
 from strategies.robust.geometry import Changes, squared_distances
 from strategies.robust.krum import scores
 from strategies.robust.mixing import mixed, nearest_means
+from tests.marked import some_long
 from tests.oracles import defences as oracle
 
 FIVE = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [1.0, 2.0], [10.0, -10.0]])
@@ -84,7 +85,7 @@ RULES = {
 seeds = st.integers(0, 2**32 - 1)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", some_long(RULES, "geometric-median"))
 @given(seed=seeds)
 def test_dense_changes_give_what_the_paper_says(name, seed):
     rng = np.random.default_rng(seed)
@@ -98,6 +99,7 @@ def test_dense_changes_give_what_the_paper_says(name, seed):
         np.testing.assert_allclose(mixed, rule(oracle.nnm(rows, f), f), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.long
 @given(seed=seeds)
 def test_weights_and_changes_are_the_same_to_a_defence(seed):
     rng = np.random.default_rng(seed)
@@ -132,6 +134,7 @@ def test_distances_are_taken_over_common_entries_and_scaled():
     assert squared_distances(gram)[0, 1] == gram[0, 0] + gram[1, 1] - 2 * gram[0, 1]
 
 
+@pytest.mark.long
 def test_scaled_distances_have_no_bias_over_random_drops():
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, 400))
