@@ -18,7 +18,7 @@ from tests.end_to_end.conftest import end_of, some_slow
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = [shlex.split(line, comments=True) for line in re.findall(r"^fedlearn (.*)$", TEXT, flags=re.MULTILINE)]
 CHEAP = ("--clients", "10", "--cohort", "4", "--rounds", "1", "--local-epochs", "1")
-LONG = [" ".join(each) for each in LINES if each[0] == "run" or "california" in each]
+LONG = [" ".join(each) for each in LINES if each[0] in ("run", "sweep") or "california" in each]
 STORED = "runs/20261121-101500"
 MODULE = """
 from torch import nn

@@ -18,10 +18,7 @@ from fedlearn.commands.audited_nodes import WAYS, NodesAudit, loss_of, loss_with
 from server.selectors.poisson import Poisson
 
 QUICK = ("central",)  # the others are long
-QUICK_MISTAKES = (
-    "a round forgotten", "half of a share", "the sum in a line of the log",
-    "secure noise from a seed",
-)  # fmt: skip
+QUICK_MISTAKES = ("a round forgotten", "the sum in a line of the log", "secure noise from a seed")
 
 
 def marks(name, quick):

@@ -34,11 +34,8 @@ VARIANTS = {
 FULL = {name: settings for name, settings in VARIANTS.items() if not settings["rounds.cohort"]}
 
 
-@pytest.mark.parametrize(
-    "settings",
-    VARIANTS.values(),
-    ids=VARIANTS,
-)
+@pytest.mark.long
+@pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
 def test_every_engine_adds_up_the_same(execute, undisturbed, settings):
     reference = undisturbed(settings)
     for workers in (2,) if settings is VARIANTS["boosting"] else (1, 3):

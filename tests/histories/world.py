@@ -12,6 +12,7 @@ from collections import Counter
 
 import httpx
 from flwr.common.constant import SubStatus
+from flwr.supercore.constant import NodeStatus
 from flwr.supercore.run import RunNotRunningException
 
 from fedlearn import flower
@@ -80,6 +81,14 @@ class World:
                 self.dead.append((node, executor))
                 self.link.state.deactivate_node(self.ids[place])  # as a minute without a sign of life does
                 self.lives[place] = self.live(self.keys[place], place)
+                self.wait_until_online(place)
+
+    def wait_until_online(self, place):
+        """Wait until a node's new life is known; a node that is asked before is answered for as unavailable."""
+        node, end = self.lives[place][0], time.monotonic() + self.patience
+        while not self.link.state.get_node_info(node_ids=[self.ids[place]], statuses=[NodeStatus.ONLINE]):
+            assert node.failed is None and time.monotonic() < end, node.failed
+            time.sleep(TICK)
 
     def ask(self, **how):
         """Send each node a question; return the ids, with what was said."""

@@ -101,14 +101,15 @@ def test_it_is_ended_where_a_run_forks_no_worker_unless_another_has_named_its_mo
     assert ended.communicate(timeout=PATIENCE)[0].splitlines()[1:] == [str(stays)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "imported"),
     [
-        pytest.param("start()", [True, False, False], marks=pytest.mark.long),
-        pytest.param("start('dp-forest')", [False, True, False], marks=pytest.mark.long),
-        pytest.param("start('linear', 'dp-forest')", [True, True, False], marks=pytest.mark.long),
-        pytest.param("start('linear'); forkserver.start('dp-forest')", [True, False, False], marks=pytest.mark.long),
-        pytest.param("end(); forkserver.start('dp-forest')", [False, True, False], marks=pytest.mark.long),
+        ("start()", [True, False, False]),
+        ("start('dp-forest')", [False, True, False]),
+        ("start('linear', 'dp-forest')", [True, True, False]),
+        ("start('linear'); forkserver.start('dp-forest')", [True, False, False]),
+        ("end(); forkserver.start('dp-forest')", [False, True, False]),
         ("start('spec:SPEC')", [True, False, True]),
     ],
 )
