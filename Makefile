@@ -37,7 +37,7 @@ lint: .venv/installed-dev
 
 docs: .venv/installed-dev
 	$(BIN)/sphinx-build -b $(BUILDER) --quiet --fail-on-warning --keep-going docs docs/_build
-	@echo docs/_build/index.html
+	@[ $(BUILDER) != html ] || echo docs/_build/index.html
 
 # torch and torchvision come from the registry in one go with the rest: installed apart they may not fit each other.
 .venv/installed: EXTRAS = [all]

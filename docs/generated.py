@@ -10,6 +10,7 @@ from string import Formatter
 from typing import TYPE_CHECKING
 
 from notebooks import is_notebook, notebook, pages
+from typer.testing import CliRunner
 
 from fedlearn.commands.settings import allowed_of, flags
 from fedlearn.config import RunConfig, to_flower
@@ -120,8 +121,6 @@ def commands_page() -> Iterator[str]:
     """Yield the lines of the help of each command."""
     yield "# Commands\n"
     yield "This page shows the help of every command.\n"
-    from typer.testing import CliRunner
-
     from fedlearn.cli import app
     from fedlearn.commands.brief import Brief
 
@@ -129,4 +128,6 @@ def commands_page() -> Iterator[str]:
     for name, kind in commands:
         asked = [name, "--help-all" if kind is Brief else "--help"]
         shown = CliRunner().invoke(app, asked, prog_name="fedlearn", env=PLAIN, catch_exceptions=False)
+        if shown.exit_code:
+            raise RuntimeError(f"fedlearn {' '.join(asked)}: {shown.output}")
         yield f"## fedlearn {name}\n\n```text\n{shown.stdout.strip()}\n```\n"

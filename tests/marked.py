@@ -9,5 +9,5 @@ import pytest
 
 
 def some_long(values: Iterable[Any], *long: Any) -> list[Any]:
-    """Return the values as parameters; those that are named are marked `long`."""
+    """Return a test's parameters, and mark those that equal a value of `long` as long tests."""
     return [pytest.param(each, marks=pytest.mark.long if each in long else ()) for each in values]

@@ -188,7 +188,7 @@ class Admissions:
         return {each.fingerprint: each for each in self.steps()}
 
     def receive(self, asked: Request) -> Step:
-        """Record a request; a request of a known key changes nothing.
+        """Record a request, unless its key is already known.
 
         Raises
         ------

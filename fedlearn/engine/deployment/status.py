@@ -66,7 +66,7 @@ def hides_counts(log: Path) -> bool:
 
 
 def shown_events(tail: EventTail, *, hides: bool) -> Iterator[Event]:
-    """Yield the new events of a log; of secret draws, only what tells nothing of who took part."""
+    """Yield the new events of a log; with `hides`, without events and counts that reveal which clients took part."""
     for event in tail.read():
         if (shown := of_the_run(event) if hides else event) is not None:
             yield shown

@@ -64,7 +64,7 @@ def test_no_record_adds_more_than_a_unit_whatever_the_sums_before():
 
 
 def test_hazards_change_no_score(monkeypatch):
-    """Hazards that are doubled and halved in turns lead to the same step."""
+    """Doubling and halving the hazards in turn leads to the same step."""
     model, state = noisy(1e6)
     first = state["sums"][: model.length(1)]
     path = model._path({"sums": first, "reports": np.ones(1, np.int64)})
