@@ -19,7 +19,7 @@ from fedlearn.plugins.own_packages import BELOW_FEDLEARN
 if TYPE_CHECKING:
     from fedlearn.api import Run, by_hand, compare, load, partitions, run, session, sweep
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session", "sweep"]
 
 sys.meta_path[:0] = [MOVED_MODULES, BELOW_FEDLEARN]

@@ -37,7 +37,7 @@ def draw(results: Results, folder: Path) -> None:
             look = {"color": PALETTE[0], **styles[label], "linestyle": "none", "label": label}
             figures.last_accuracy(panel, [_bytes(point) / figures.MB], [point], **look)
         log_axis(panel, log_axis_of([_bytes(point) / figures.MB for point in points]).ticks)
-        panel.set(xlabel="MB in both directions, all nodes and rounds", ylabel="test accuracy, last round")
+        panel.set(xlabel="MB in both directions, all clients and rounds", ylabel="test accuracy, last round")
         looks.legend(panel, CHAINS)
     with drawn(folder, "accuracy_by_round", size=(6.5, 4.2)) as (panel,):
         figures.curves(panel, points, CHAINS, over="rounds", marker=None)

@@ -31,7 +31,7 @@ def draw(results: Results, folder: Path) -> None:
         for ratio, point in points.items():
             figures.curve(panel, point, over="bytes", label=ratio, marker="o", markersize=3, **styles[ratio])
         log_axis(panel, log_axis_of(panel.dataLim.intervalx).ticks)
-        panel.set(title="by what was sent", xlabel="MB uploaded by all nodes", ylabel="test accuracy")
+        panel.set(title="by what was sent", xlabel="MB uploaded by all clients", ylabel="test accuracy")
         looks.legend(panel, "share sent")
     figures.write_table(
         list(points.values()),

@@ -51,7 +51,7 @@ def _frontier(
         log_axis(panel, log_axis_of(megabytes for megabytes, _ in places).ticks)
         panel.set(
             title="round markers and line: the Pareto front",
-            xlabel="MB uploaded by all nodes, in all rounds", ylabel="test accuracy, last round",
+            xlabel="MB uploaded by all clients, in all rounds", ylabel="test accuracy, last round",
         )  # fmt: skip
         looks.legend(panel, "codec")
 

@@ -19,9 +19,9 @@ from fedlearn.sweeps.results import points_of
 
 
 def draw(results: Results, folder: Path) -> None:
-    """Draw accuracy over rounds, a panel for each kind of nodes; write the table."""
+    """Draw accuracy over rounds, a panel for each kind of data; write the table."""
     points = points_of(results)
-    figures.by_round(folder, "accuracy_by_round", points, panels="nodes", lines="sent", ordered=False)
+    figures.by_round(folder, "accuracy_by_round", points, panels="data", lines="sent", ordered=False)
     figures.write_table(
         points, folder, caption="Accuracy after the last round, by what was dropped", plain=("sent", "everything")
     )

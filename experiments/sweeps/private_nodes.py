@@ -38,7 +38,7 @@ def draw(results: Results, folder: Path) -> None:
             figures.curves(
                 panel, [each for each in points if each.labels[NODES] == number], EPSILON.name, over="rounds"
             )
-            panel.set(title=f"nodes: {number}", xlabel="round")
+            panel.set(title=f"clients: {number}", xlabel="round")
 
 
 def _row(point: PlannedPoint) -> list[str]:

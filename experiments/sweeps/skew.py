@@ -31,7 +31,7 @@ def draw(results: Results, folder: Path) -> None:
             places = [partitions.index(point.labels["partition"]) for point in mine]
             figures.last_accuracy(panel, places, mine, label=codec, **styles[codec])
         panel.set_xticks(range(len(partitions)), partitions)
-        panel.set(title="after the last round", xlabel="labels of the nodes", ylabel="test accuracy")
+        panel.set(title="after the last round", xlabel="labels of the clients", ylabel="test accuracy")
         looks.legend(panel, "codec")
     figures.write_table(
         points, folder, caption="Accuracy after the last round, by skew and codec", plain=(CODEC, "identity")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fedlearn.config import RunConfig
 
 TRUST = "trusted server"
-FIXED = "no sampling assumed, the others are drawn alike"
+FIXED = "no sampling assumed, the draw of the others held fixed"
 WAITING = FIXED + "; each client waits {separation} rounds from one turn to its next, which its own memory enforces"
 SLACK = 1e-9  # relative: a calibrated noise multiplier fits its own budget up to rounding
 

@@ -62,7 +62,7 @@ class Federation:
 
     `of_server`, `of_clients`: further variables of the server's environment alone, and of the clients'.
 
-    The clients and the server find the models of `../end_to_end/plugins`, which misbehave as the file of faults says.
+    All find the models of `../end_to_end/plugins`, which misbehave as the file of faults says.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Federation:
         self._folder = folder
         self._count = 0
         services = own_services({"CLIENTS": str(clients), "FEDLEARN_RUNS": str(self.runs), **(variables or {})})
-        for name, further in (("serverapp", of_server or {}), ("client", of_clients or {})):
+        for name, further in (("serverapp", of_server or {}), ("client", of_clients or {}), ("job", {})):
             services[name] = self._with_faults(services[name], further)
         if started is not None:
             services["client"] = replace(services["client"], replicas=started)

@@ -18,8 +18,10 @@ class Caption(NamedTuple):
     is_right: bool  # x is the right end of the name
 
 
-def placed(dots: Iterable[tuple[str, float, float]], *, left: float, right: float, letter: float) -> list[Caption]:
-    """Return the captions of dots that fit between two edges without meeting another caption; others are left out.
+def placed(
+    dots: Iterable[tuple[str, float, float]], *, left: float, right: float, bottom: float, letter: float
+) -> list[Caption]:
+    """Return the captions of dots that fit between the edges without meeting another caption; others are left out.
 
     Parameters
     ----------
@@ -35,7 +37,7 @@ def placed(dots: Iterable[tuple[str, float, float]], *, left: float, right: floa
         for is_right, base in ((False, y + BELOW), (True, y - ABOVE), (False, y - ABOVE), (True, y + BELOW)):
             begin = x - AWAY - length if is_right else x + AWAY
             met = any(begin < b and a < begin + length and abs(base - c) < 2 * letter for a, b, c in taken)
-            if begin >= left and begin + length <= right and not met:
+            if begin >= left and begin + length <= right and base <= bottom and not met:
                 taken.append((begin, begin + length, base))
                 captions.append(Caption(text, begin + length if is_right else begin, base, is_right))
                 break

@@ -228,7 +228,7 @@ def _dots(chart: ScatterChart, axes: Axes) -> None:
     axes.set_xticks([], minor=True)
     for label in placed(
         ((dot.label, x.place(dot.x) * WIDE, (1 - y.place(dot.y)) * HIGH) for dot in chart.dots if dot.on_front),
-        left=0, right=WIDE, letter=LETTER,
+        left=0, right=WIDE, bottom=HIGH, letter=LETTER,
     ):  # fmt: skip
         side = "right" if label.is_right else "left"
         axes.text(label.x / WIDE, 1 - label.y / HIGH, _label(label.text), ha=side, fontsize=7, transform=axes.transAxes)

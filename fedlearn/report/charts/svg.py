@@ -12,6 +12,8 @@ from fedlearn.report.charts.captions import placed
 from fedlearn.report.charts.cells import cells
 from fedlearn.report.charts.kinds import WHOLE, Chart, Dot, Line, LineChart, ScatterChart, StackedBars
 from fedlearn.report.charts.sheet import (
+    BOTTOM,
+    HEIGHT,
     INNER_WIDTH,
     LEFT,
     LETTER,
@@ -158,5 +160,5 @@ def _dots(chart: ScatterChart) -> str:
 def _labels(dots: Sequence[Dot], x: Axis, y: Axis) -> list[str]:
     """Return the texts for dots on the front, as far as there is room; the script shows the other names."""
     front = [(dot.label, x_of(x, dot.x), y_of(y, dot.y)) for dot in dots if dot.on_front]
-    labels = placed(front, left=LEFT, right=WIDTH, letter=LETTER)
+    labels = placed(front, left=LEFT, right=WIDTH, bottom=HEIGHT - BOTTOM, letter=LETTER)
     return [text_at(label.x, label.y, label.text, "name end" if label.is_right else "name") for label in labels]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedlearn.report.charts import learning as charts
 from fedlearn.report.charts import rounds
 from fedlearn.report.charts.axes import axis_of, log_axis_of
+from fedlearn.report.charts.captions import placed
 from fedlearn.report.charts.plots import save
 from fedlearn.report.points import points_of
 from tests.unit.report.conftest import rows_of
@@ -168,3 +169,8 @@ def test_bytes_that_are_alike_to_one_in_a_hundred_have_bought_nothing(stored, by
     other = {"training.lr": 0.5}
     runs = [stored("a", rows=rows_of([0.4])), stored("b", rows=rows_of([0.8], bytes_up=bytes_up), settings=other)]
     assert (charts.pareto(points_of(runs)) is not None) == is_drawn
+
+
+def test_a_name_beside_a_dot_on_the_axis_stands_above_it():
+    (low, high) = placed([("low", 10.0, 100.0), ("high", 60.0, 50.0)], left=0, right=200, bottom=100, letter=5)
+    assert low.y < 100 and high.y > 50

@@ -59,6 +59,9 @@ def test_the_slopes_of_a_curve_are_its_derivatives():
     np.testing.assert_allclose(slopes(events[:5], at_risk[:5], 6), np.transpose(expected), rtol=1e-6)
 
 
+POINTS = [1, 8, 15]  # of the grid of times
+
+
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_bands_cover_the_truth_as_often_as_they_say(epsilon):
     """5,000 records, of whose times 20 points of a grid hold each as many, a third without event; 500 repetitions."""
@@ -70,13 +73,15 @@ def test_bands_cover_the_truth_as_often_as_they_say(epsilon):
     share = hazard * at_risk
     share[1, -1] += 1 - share.sum()  # all others are there at the last time
     ratio = np.exp(-epsilon)
-    covered = []
+    covered, widths = [], []
     for _ in range(500):
         counts = rng.multinomial(5000, share.ravel())
         noise = rng.geometric(1 - ratio, 2 * size) - rng.geometric(1 - ratio, 2 * size)
         events, left = (counts + noise).reshape(2, -1).astype(float)
         life = model._life_of(events, left, 2 * ratio / (1 - ratio) ** 2)
-        covered.append([life.lower[at] <= truth[at] <= life.upper[at] for at in (1, 8, 15)])
+        covered.append([life.lower[at] <= truth[at] <= life.upper[at] for at in POINTS])
+        widths.append(life.upper[POINTS] - life.lower[POINTS])
+    print(f"covered {np.mean(covered):.3f}, {np.mean(covered, axis=0)}; widths {np.mean(widths, axis=0)}")
     assert np.mean(covered, axis=0) == pytest.approx([0.95] * 3, abs=4 * 0.0097)
     assert np.mean(covered) == pytest.approx(0.95, abs=0.015)
 
@@ -88,7 +93,7 @@ def test_intervals_of_means_cover_the_truth(epsilon):
     model = load_model("dp-describe", data.spec, '{"columns": ["age"], "bins": 4}').planned(
         config_from({"privacy.epsilon": epsilon, "clients": 1})
     )
-    rng, covered = np.random.default_rng(2), 0
+    rng, covered, widths = np.random.default_rng(2), 0, []
     ratio = np.exp(-epsilon / model.unit(1))
     for _ in range(500):
         ages = rng.triangular(20, 40, 90, 2000)
@@ -97,6 +102,8 @@ def test_intervals_of_means_cover_the_truth(epsilon):
         answer = model.answer({"sums": sums + noise, "reports": np.ones(1, np.int64)})
         row = answer.table("numbers").loc["age"]
         covered += row["2.5%"] <= 50 <= row["97.5%"]
+        widths.append(row["97.5%"] - row["2.5%"])
+    print(f"covered {covered / 500:.3f}; width {np.mean(widths):.3f}")
     assert covered / 500 == pytest.approx(0.95, abs=4 * 0.0097)
 
 
