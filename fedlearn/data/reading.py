@@ -7,6 +7,7 @@ unpacks to is read from its own declaration, before anything is decoded.
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import stat
@@ -78,9 +79,14 @@ def _is_raised_by_us(error: Exception) -> bool:
 
 def one_line_errors(read: Callable[P, R]) -> Callable[P, R]:
     """Decorate a reader of data: each error is one line that names the reader's first argument."""
+    signature = inspect.signature(read)
 
     @wraps(read)
     def reading(*args: P.args, **options: P.kwargs) -> R:
+        try:
+            signature.bind(*args, **options)
+        except TypeError as error:  # of the caller, not of the data
+            raise TypeError(f"{read.__name__}() {error}") from None
         given = args[0] if args else None
         with one_line_of(given if isinstance(given, str | Path) else f"{read.__name__}: {options.get('name', 'data')}"):
             return read(*args, **options)

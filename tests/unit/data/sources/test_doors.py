@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from fedlearn.core.errors import UsageError
+from fedlearn.data import from_folder, from_frame
 from tests.unit.data.sources.doors import DOORS, Content
 
 RNG = np.random.default_rng(3)
@@ -171,3 +172,9 @@ def test_every_hole_is_one_content_or_kind_by_one_door():
     kinds = {content.kind for content in CONTENTS.values()}
     assert len(DOORS) >= 9 and len(CONTENTS) >= 25
     assert all(door in DOORS and what in {*CONTENTS, *kinds} and why for (door, what), why in HOLES.items())
+
+
+@pytest.mark.parametrize("read", [from_frame, from_folder])
+def test_a_keyword_that_a_reader_does_not_have_is_no_damaged_data(read, tmp_path):
+    with pytest.raises(TypeError, match=rf"{read.__name__}\(\) got an unexpected keyword argument 'seeed'"):
+        read(tmp_path, seeed=1)
