@@ -53,7 +53,7 @@ def _computed_here(tmp_path, monkeypatch):
 
 
 QUICK = [row for row in ROWS if row[2] == 1]
-SLOW = [row for row in ROWS if row[2] in (0.05, 0.2) and row[0] == 2]
+SLOW = [row for row in ROWS if row[2] in (0.05, 0.2) and row[0] == 2][:1]
 
 
 def marked(row):
