@@ -16,6 +16,7 @@ import pytest
 
 import fedlearn
 from fedlearn.api import Run
+from fedlearn.commands.verified import NO_MANIFEST, verified
 from fedlearn.runs.folder import RunFolder
 from tests.marked import some_long
 
@@ -63,9 +64,8 @@ def test_a_value_of_a_setting_that_has_moved_is_read_by_its_name_of_today(older)
     assert not {"engine.address", "engine.client_cpus", "engine.options.address"} & read.keys()
 
 
-def test_verify_says_what_a_folder_can_tell(older, capsys):
-    from fedlearn.commands.verify import verify
-
-    verify(older.folder)
-    said = capsys.readouterr().out
-    assert ("missing: the run is of an earlier version" in said) == (older.folder.name not in WITH_MANIFEST)
+def test_verify_says_what_a_folder_can_tell(older):
+    found = verified(older.folder, again=False)
+    assert (NO_MANIFEST in found.notes) == (older.folder.name not in WITH_MANIFEST)
+    of_versions = [each for each in found.wrong if "the run had version" in each]
+    assert found.wrong == of_versions and len(of_versions) >= (older.folder.name in WITH_MANIFEST)
