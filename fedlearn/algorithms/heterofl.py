@@ -59,7 +59,6 @@ class HeteroFL(FedAvg):
     gate = "server.features.slices:SliceGate"
     takes_stale = False
     laws: ClassVar[tuple[str, ...]] = (*FedAvg.laws, "ratio 1", "weights", "units", "masked module")
-    reads_reports = True
     keep: ClassVar[KeepUnits] = staticmethod(ordered_units)
 
     def __init__(

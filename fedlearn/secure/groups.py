@@ -25,7 +25,7 @@ from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.secure.level import FEWEST, Level
 
 
-def groups_of(nodes: Sequence[int], *, size: int, seed: int, at: At) -> list[tuple[int, ...]]:
+def groups_of(nodes: Sequence[int], *, size: int, seed: int, at: At, most: int | None = None) -> list[tuple[int, ...]]:
     """Return the groups of an attempt: of `size` nodes each, and more where these do not divide the nodes.
 
     Parameters
@@ -38,6 +38,8 @@ def groups_of(nodes: Sequence[int], *, size: int, seed: int, at: At) -> list[tup
         The run's.
     at
         Round and attempt.
+    most
+        Nodes of the largest group; those beyond are in none. Unless given, there is no bound.
 
     Returns
     -------
@@ -51,7 +53,8 @@ def groups_of(nodes: Sequence[int], *, size: int, seed: int, at: At) -> list[tup
     """
     rng = rng_for(seed, purpose="groups of a secure sum", round_number=at.round_number, attempt=at.attempt)
     drawn = rng.permutation(np.array(sorted(nodes)))
-    parts = np.array_split(drawn, max(len(drawn) // size, 1))
+    count = max(len(drawn) // size, 1)
+    parts = np.array_split(drawn if most is None else drawn[: count * most], count)
     return sorted(tuple(sorted(part.tolist())) for part in parts)
 
 

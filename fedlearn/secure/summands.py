@@ -35,9 +35,14 @@ def fixed_point_of(config: RunConfig) -> FixedPoint:
     """Return how entries become whole numbers in a run."""
     secure, nodes = config.secure, config.largest_cohort
     if secure.group_size:
-        nodes = largest_group(secure.group_size, fewest=config.fewest_reports, most=nodes)
+        nodes = most_in_a_group(config)
     largest = LARGEST_WEIGHT if secure.weights == "coarse" else 1
     return FixedPoint(secure.clip, secure.bits, nodes, largest)
+
+
+def most_in_a_group(config: RunConfig) -> int:
+    """Return the nodes of the largest group of any cohort of a run."""
+    return largest_group(config.secure.group_size, fewest=config.fewest_reports, most=config.largest_cohort)
 
 
 def dropping(config: RunConfig) -> Drop | None:
@@ -95,12 +100,15 @@ class Summands:
         The names of the metrics that nodes report.
     seed
         Of the dropped entries (`groups.drop_seed`); without a codec that drops it says nothing.
+    places
+        Of the server, where the layout is a slice's: parameter -> the positions of its entries in the whole state.
     """
 
     config: RunConfig
     layout: Layout
     metrics: Sequence[str]
     seed: int = 0
+    places: Kept | None = None
 
     @property
     def fixed(self) -> FixedPoint:
@@ -125,6 +133,8 @@ class Summands:
     @cached_property
     def kept(self) -> Kept:
         """The entries of the summed parameters that are in the vector; the others are null."""
+        if self.places is not None:
+            return {name: self.places[name] for name in self.summed}
         stage = dropping(self.config)
         return dict.fromkeys(self.summed) if stage is None else stage.chosen({}, layout=self.summed, seed=self.seed)
 

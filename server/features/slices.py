@@ -10,26 +10,28 @@ from dataclasses import replace
 from typing import Any
 
 from flwr.app import ArrayRecord, RecordDict
-from numpy.typing import NDArray
 
 from fedlearn import wire
 from fedlearn.aggregation import STATE, FoldPlan
-from fedlearn.config import RunConfig, per_run
+from fedlearn.config import RunConfig
 from fedlearn.core.cohort import Member
-from fedlearn.core.state import Update, layout_of
-from fedlearn.models.loaded import loaded
-from fedlearn.models.slices.slicing import SLICE, Slices, Slicing
+from fedlearn.core.state import Update
+from fedlearn.models.slices.slicing import SLICE
 from server.feature import Feature, Instructions
 from server.gate.gate import ReportGate
 from server.rules import Asked, Rule
-from strategies import load_strategy
 from strategies.base import RoundStrategy
+from strategies.slices_of_run import SlicesOfRun, slices_of, slicing_of
 
 
 def _rolls(asked: Asked) -> bool:
     """Return whether a client has other entries in each round."""
     keep = asked.strategy.slicing.keep  # type: ignore[attr-defined]
     return any((keep(4, 0.5, 1) != keep(4, 0.5, number)).any() for number in (2, 3))
+
+
+def _levels(asked: Asked) -> list[float]:
+    return asked.strategy.slicing.levels  # type: ignore[attr-defined,no-any-return]
 
 
 RULES = (
@@ -44,6 +46,16 @@ RULES = (
     Rule(
         "evaluation.nodes", lambda asked: asked.config.evaluation.nodes,
         "a client is sent no whole state that it could measure while it trains", "leave it at 0",
+    ),
+    Rule(
+        "secure.group_size",
+        lambda asked: asked.config.is_secure and not asked.config.secure.group_size and len(_levels(asked)) > 1,
+        "all clients of a sum send the same entries, and slices of several ratios have others",
+        "give it, so that each group has one ratio",
+    ),
+    Rule(
+        "compression.codec", lambda asked: asked.config.is_secure and asked.config.compression.codec != "identity",
+        "entries that few slices have would be in no sum", "use 'identity'",
     ),
     Rule(
         "training.send", lambda asked: asked.config.training.send,
@@ -64,14 +76,14 @@ class SlicedClients(Feature):
     @classmethod
     def is_asked(cls, config: RunConfig, strategy: RoundStrategy[Any]) -> bool:
         """Return whether the strategy slices."""
-        return isinstance(getattr(strategy, "slicing", None), Slicing)
+        return slicing_of(strategy) is not None
 
     def instruct(self, instructions: Instructions) -> None:
         """Put the slice of each client in place of the state, and say its ratio."""
-        slices, number = slices_of(self.config), instructions.at.round_number
+        slices, number = _slices(self.config), instructions.at.round_number
         made: dict[float, ArrayRecord] = {}
         for message, member in zip(instructions.messages, instructions.members, strict=True):
-            ratio = slices.ratio_of(member)
+            ratio = float(slices.ratios[member.partition_id])
             if ratio == 1:
                 continue
             if ratio not in made:
@@ -80,26 +92,9 @@ class SlicedClients(Feature):
             wire.tell(message.content, {SLICE: ratio})
 
 
-class SlicesOfRun(Slices):
-    """The slices of the clients of a run."""
-
-    ratios: NDArray[Any]  # by partition
-
-    def ratio_of(self, member: Member) -> float:
-        """Return the ratio of a client."""
-        return float(self.ratios[member.partition_id])
-
-
-@per_run
-def slices_of(config: RunConfig) -> SlicesOfRun:
-    """Return the slices of a run."""
-    from fedlearn.models.slices.tracing import sliced_module
-
-    dataset, model = loaded(config)
-    slicing: Slicing = load_strategy(config.strategy).slicing  # type: ignore[attr-defined]
-    axes = sliced_module(model, config.model.name, slicing.rule).axes  # type: ignore[arg-type]
-    slices = SlicesOfRun(slicing.keep, axes, layout_of(model.initial_state(seed=config.seed)))
-    slices.ratios = slicing.by_client(config, dataset)
+def _slices(config: RunConfig) -> SlicesOfRun:
+    slices = slices_of(config)
+    assert slices is not None
     return slices
 
 
@@ -108,11 +103,11 @@ class SliceGate(ReportGate):
 
     def __init__(self, plan: FoldPlan) -> None:
         super().__init__(plan)
-        self._slices = slices_of(self._config)
+        self._slices = _slices(self._config)
         self._of_slices: dict[float, ReportGate] = {}
 
     def _update(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[Update, float]:
-        ratio, number = self._slices.ratio_of(member), self._plan.at.round_number
+        ratio, number = float(self._slices.ratios[member.partition_id]), self._plan.at.round_number
         if ratio not in self._of_slices:
             parcel = replace(self._plan.parcels[STATE], layout=self._slices.layout(ratio, number))
             self._of_slices[ratio] = ReportGate(replace(self._plan, parcels={STATE: parcel}))

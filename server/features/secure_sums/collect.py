@@ -47,11 +47,12 @@ from fedlearn.secure.whole import WholeNumbers
 from server.attempt import NotCommitted, Reporting, Selection
 from server.features.secure_sums.groups_of_cohort import groups_in, level_of, too_few_groups
 from server.features.secure_sums.pending_unmasking import AskedSum, asked_sum, store_asked
-from server.features.secure_sums.sums import SumOfNodes, Whole, added_up, counts_of, masked_plan, with_absent
+from server.features.secure_sums.sums import ALONE, SumOfNodes, Whole, added_up, counts_of, masked_plan, with_absent
 from server.phases.configuration import configure
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import collect_reports, tell
 from server.run import ServerRun
+from strategies.slices_of_run import slices_of
 
 T = TypeVar("T")
 
@@ -90,6 +91,7 @@ class _Attempt:
         self._bits = (self._whole or fixed_point_of(run.config)).modulus_bits
         self._is_masked = run.config.secure.sums == "masked"
         self._reporting: Reporting | None = None
+        self._alone: list[int] = []
         self._sums: list[SumOfNodes] = []
         self._refusal = ""  # why the first node that was asked for its part in the sum did not give it
 
@@ -116,9 +118,14 @@ class _Attempt:
         try:
             for index, group in enumerate(groups_in(config, list(by_node), self._at)):
                 level = level_of(config, len(group)).level
-                self._begin(index if config.secure.group_size else None, level, [by_node[node] for node in group])
+                self._begin(index if config.secure.group_size else None, level, [by_node.pop(node) for node in group])
         except UsageError as error:  # of so few nodes: the settings were tried on whole cohorts before round 1
             return str(error)
+        for node in by_node:
+            self._log(self._cohort[node], ALONE)
+        self._alone = [*by_node]
+        if not self._sums:
+            return "no group of clients with slices of one ratio can be formed"
         return too_few_groups(config, self._run.strategy, len(self._sums))
 
     def _of_one_kind(self, advertised: Sequence[Advertised]) -> list[Advertised]:
@@ -148,8 +155,12 @@ class _Attempt:
 
     def _summands(self, nodes: Sequence[int]) -> Summands | WholeNumbers | NoisyChanges:
         """Return what these nodes add up."""
-        config = self._run.config
+        config, number = self._run.config, self._at.round_number
         seed = drop_seed(nodes, seed=config.seed, at=self._at)
+        if self._whole is None and (slices := slices_of(config)) is not None:
+            ratio = float(slices.ratios[nodes[0]])
+            places = {name: positions for name, (_, positions) in slices.positions(ratio, number).items()}
+            return Summands(config, slices.layout(ratio, number), self._metrics, seed, places)
         return self._whole or Summands(config, layout_of(self._run.state), self._metrics, seed)
 
     def sum(self) -> Reporting | NotCommitted:
@@ -199,7 +210,7 @@ class _Attempt:
         if self._is_masked:
             for each in self._standing:
                 each.server.add(each.total_in(reporting))
-        self._reporting = with_absent(reporting, self._cohort.values())
+        self._reporting = with_absent(reporting, self._cohort.values(), self._alone)
         return self._reporting
 
     def _unmasked(self, reporting: Reporting, survivors: Mapping[int, Survivors]) -> Reporting | NotCommitted:

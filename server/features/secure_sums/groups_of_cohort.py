@@ -16,8 +16,9 @@ from fedlearn.core.cohort import At
 from fedlearn.core.errors import SettingError
 from fedlearn.secure.groups import coverage, groups_of, level_within, standing
 from fedlearn.secure.level import Chosen, chosen
-from fedlearn.secure.summands import dropping
+from fedlearn.secure.summands import dropping, most_in_a_group
 from strategies.base import RoundStrategy
+from strategies.slices_of_run import slices_of
 
 
 def senders_of(strategy: RoundStrategy[Any]) -> int:
@@ -46,9 +47,22 @@ def too_few_groups(config: RunConfig, strategy: RoundStrategy[Any], groups: int)
 
 
 def groups_in(config: RunConfig, nodes: Sequence[int], at: At) -> list[tuple[int, ...]]:
-    """Return the partition ids of each secure sum of an attempt: of all nodes, or of each group of them."""
-    size = config.secure.group_size
-    return groups_of(nodes, size=size, seed=config.seed, at=at) if size else [tuple(sorted(nodes))]
+    """Return the partition ids of each secure sum of an attempt: of all nodes, or of each group of them.
+
+    Where clients have slices, a group has clients of one ratio; those that fill no group are in none.
+    """
+    size, slices = config.secure.group_size, slices_of(config)
+    if not size:
+        return [tuple(sorted(nodes))]
+    if slices is None:
+        return groups_of(nodes, size=size, seed=config.seed, at=at)
+    alike, most = slices.by_ratio(nodes), most_in_a_group(config)
+    return [
+        group
+        for each in alike
+        if len(each) >= size
+        for group in groups_of(each, size=size, seed=config.seed, at=at, most=most)
+    ]
 
 
 def level_of(config: RunConfig, nodes: int) -> Chosen:

@@ -14,6 +14,7 @@ from server.features.secure_sums.groups_of_cohort import check_groups, coverage_
 from server.rules import SUM_ALONE, Asked, Rule, within
 from strategies.base import AVERAGE, RoundStrategy
 from strategies.fedavg import SPATIAL
+from strategies.slices_of_run import slices_of
 
 
 def _is_sum(asked: Asked) -> bool:
@@ -119,6 +120,14 @@ def check_graph(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
             )  # fmt: skip
         for size in {len(group) for group in groups_in(config, range(nodes), At(1, 1))}:
             level_of(config, size)
+    if config.secure.group_size and slices_of(config) is not None and config.largest_cohort == config.clients:
+        grouped = sum(map(len, groups_in(config, range(config.clients), At(1, 1))))
+        if grouped < config.fewest_reports:
+            raise SettingError(
+                "secure.group_size", config.secure.group_size,
+                f"{grouped} of {config.clients} clients fill groups with slices of one ratio, and a round needs "
+                f"{config.fewest_reports}: use smaller groups, or fewer ratios",
+            )  # fmt: skip
     if config.secure.coverage > (expected := coverage_of(config, senders_of(strategy))):
         raise SettingError(
             "secure.coverage", config.secure.coverage,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
@@ -29,6 +29,7 @@ from server.run import ServerRun
 from strategies.masked_mean import MaskedSum
 
 T = TypeVar("T")
+ALONE = "no-group: too few clients with slices of its ratio are there (secure.group_size)"
 
 
 class Whole(NamedTuple):
@@ -119,14 +120,15 @@ def masked_plan(run: ServerRun, at: At, sums: Sequence[SumOfNodes], *, cohort: S
     )  # fmt: skip
 
 
-def with_absent(reporting: Reporting, cohort: Iterable[Member]) -> Reporting:
-    """Return the reports with those nodes of the cohort as failed that have shared no secrets."""
+def with_absent(reporting: Reporting, cohort: Iterable[Member], alone: Collection[int]) -> Reporting:
+    """Return the reports with those nodes of the cohort as failed that have shared no secrets; `alone`: in no group."""
     there = {member.partition_id for member in reporting.members}
     members, reports, seconds = [*reporting.members], [*reporting.reports], [*reporting.seconds]
     for member in cohort:
         if member.partition_id not in there:
             members.append(member._replace(position=len(members)))
-            reports.append(NodeReport(len(reports), Fate.FAILED, reason="it has not shared its secrets in time"))
+            why = ALONE if member.partition_id in alone else "it has not shared its secrets in time"
+            reports.append(NodeReport(len(reports), Fate.FAILED, reason=why))
             seconds.append(None)
     return replace(reporting, members=members, reports=reports, seconds=seconds)
 
