@@ -125,30 +125,39 @@ def _of_no_budget(fit: LocalFit) -> LocalFit:
 
 
 def fits_together(requests: Sequence[Request]) -> Mapping[Request, LocalFit]:
-    """Return the fits of several nodes, made in one computation; none where that cannot be done.
+    """Return the fits of several nodes; those that begin with the same state are made in one computation.
 
-    Nodes whose message cannot be read have no fit, nor has any node if the computation fails: each is then trained
+    Nodes whose message cannot be read have no fit, nor has any node of a computation that fails: each is then trained
     alone, and one that fails fails alone.
     """
     if len(requests) < 2 or why_not_stacked(requests[0].config):
         return {}
-    tasks: dict[Request, LocalTask] = {}
-    states: list[State] = []
+    fits: dict[Request, LocalFit] = {}
+    for state, tasks in _of_one_state(requests):
+        try:
+            if len(tasks) > 1:
+                made = fits_of(requests[0].config).fit_many(state, list(tasks.values()))
+                fits |= {request: _copied(fit) for request, fit in zip(tasks, made, strict=True)}
+        except (Exception, SystemExit) as error:
+            for request in tasks:
+                request.forget_memory()
+            say_once(f"training.stack: these clients are trained one by one: {type(error).__name__}: {said(error)}")
+    return fits
+
+
+def _of_one_state(requests: Sequence[Request]) -> list[tuple[State, dict[Request, LocalTask]]]:
+    """Return the tasks of nodes that begin with the same state; slices of several ratios are several states."""
+    found: list[tuple[State, dict[Request, LocalTask]]] = []
     for request in requests:
         with suppress(Exception):  # its own handler raises it again
             state = state_in(request)
-            tasks[request] = task_of(request, request.content)
-            states.append(state)
-    if len(states) < 2 or not all(is_same(state, states[0]) for state in states):
-        return {}
-    try:
-        fits = fits_of(requests[0].config).fit_many(states[0], list(tasks.values()))
-        return {request: _copied(fit) for request, fit in zip(tasks, fits, strict=True)}
-    except (Exception, SystemExit) as error:
-        for request in tasks:
-            request.forget_memory()
-        say_once(f"training.stack: these clients are trained one by one: {type(error).__name__}: {said(error)}")
-        return {}
+            task = task_of(request, request.content)
+            tasks = next((tasks for known, tasks in found if is_same(known, state)), None)
+            if tasks is None:
+                found.append((state, {request: task}))
+            else:
+                tasks[request] = task
+    return found
 
 
 def _copied(fit: LocalFit) -> LocalFit:

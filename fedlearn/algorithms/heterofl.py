@@ -11,7 +11,8 @@ clients" (arXiv:2010.01264).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,6 +99,15 @@ class HeteroFLSGD(SGD):
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the slice after local SGD on it."""
         return self.at(float(task.config.get(SLICE, 1.0))).fit(state, task)
+
+    def fit_many(self, state: State, tasks: Iterable[LocalTask]) -> Iterator[LocalFit]:
+        """Yield the slice of each of several clients; consecutive clients of one ratio are trained together."""
+        for ratio, alike in groupby(tasks, key=lambda task: float(task.config.get(SLICE, 1.0))):
+            yield from self.at(ratio).fit_many(state, alike)
+
+    def why_not_stacked(self, examples: Examples) -> str:
+        """Return why slices of some ratio cannot be trained together; empty if all can."""
+        return next(filter(None, (self.at(ratio).why_not_stacked(examples) for ratio in self.levels)), "")
 
     def at(self, ratio: float) -> SGD:
         """Return the learner of a ratio, which trains a module of its size."""

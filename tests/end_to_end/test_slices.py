@@ -5,6 +5,7 @@ import json
 import pytest
 
 import fedlearn
+from fedlearn.core.errors import SettingError
 
 WIDE = {
     "data.dataset": "digits", "clients": 3, "rounds.total": 2, "rounds.cohort": 0, "training.local_epochs": 1,
@@ -43,3 +44,92 @@ def test_a_round_by_hand_reads_slices_too(tmp_path):
         after = rounds.aggregate([update, *rounds.train([0, 2])])
     assert (after["1.weight"][:10] != before["1.weight"][:10]).any()
     assert (after["1.weight"][10:] == before["1.weight"][10:]).all()
+
+
+MASKED = {
+    **WIDE, "clients": 10, "model.options.width": 20, "strategy.name": "heterofl", "strategy.weighting": "uniform",
+    "strategy.options.ratios": [1.0, 0.5, 0.25], "secure.sums": "masked", "secure.group_size": 3,
+}  # fmt: skip
+
+
+def result_of(path, **changed):
+    run = fedlearn.run(settings={**MASKED, **changed}, progress=False, out=path)
+    events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
+    return run, events
+
+
+def test_groups_of_one_ratio_add_up_slices_under_masks(tmp_path):
+    once = {"rounds.total": 1, "secure.clip": 8.0, "secure.bits": 24}
+    masked, _ = result_of(tmp_path / "masked", **once)
+    unmasked, _ = result_of(tmp_path / "unmasked", **once, **{"secure.sums": "unmasked"})
+    assert masked.sha256 == unmasked.sha256
+    plain, _ = result_of(tmp_path / "plain", **{"rounds.total": 1, "secure.sums": "off", "secure.group_size": 0})
+    states = [dict(run.model().named_parameters()) for run in (masked, plain)]
+    largest = max((states[0][name] - states[1][name]).abs().max().item() for name in states[0])
+    assert 0 < largest <= 16 / 2**24  # a step of the fixed point
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["heterofl", "fedrolex", "fjord"])
+def test_workers_come_to_the_same_masked_sum(strategy, tmp_path):
+    inline, _ = result_of(tmp_path / "inline", **{"strategy.name": strategy})
+    workers, _ = result_of(
+        tmp_path / "workers", **{"strategy.name": strategy, "engine.name": "embedded", "engine.workers": 2}
+    )
+    assert inline.sha256 == workers.sha256
+
+
+def test_a_client_whose_ratio_fills_no_group_is_told_so_and_trains_nothing(tmp_path):
+    # clients 0, 3, 6 and 9 have the whole model, and fill a group of four; the others do not
+    run, events = result_of(tmp_path / "run", **{"secure.group_size": 4, "rounds.quorum": 0.4, "rounds.total": 1})
+    reasons = {each["partition"]: each["reason"] for each in events if each["event"] == "sum-refused"}
+    assert sorted(reasons) == [1, 2, 4, 5, 7, 8] and all(each.startswith("no-group") for each in reasons.values())
+    assert {each["partition"] for each in events if each["event"] == "reported"} == {0, 3, 6, 9}
+    assert run.summary["rounds"] == 1
+
+
+REFUSED = (
+    ({"secure.group_size": 0}, "give it, so that each group has one ratio"),
+    ({"secure.group_size": 5}, "0 of 10 clients fill groups"),
+    ({"compression.codec": "drop", "compression.keep_ratio": 0.5}, "use 'identity'"),
+)
+
+
+@pytest.mark.parametrize(("changed", "why"), REFUSED)
+def test_a_masked_sum_that_cannot_be_is_refused_before_round_1(changed, why, tmp_path):
+    with pytest.raises(SettingError, match=why):
+        result_of(tmp_path / "run", **changed)
+
+
+def test_slices_of_one_ratio_need_no_groups(tmp_path):
+    run, _ = result_of(tmp_path / "run", **{"secure.group_size": 0, "strategy.options.ratios": [0.5]})
+    assert run.summary["rounds"] == 2
+
+
+STACKED = {**WIDE, "clients": 6, "rounds.total": 1, "model.options.width": 20, "strategy.options.ratios": [1.0, 0.5]}
+
+
+@pytest.mark.parametrize("strategy", ["heterofl", pytest.param("fedrolex", marks=pytest.mark.long)])
+def test_clients_of_one_ratio_are_trained_together(strategy, tmp_path):
+    settings = {**STACKED, "strategy.name": strategy, "training.lr": 0.001}
+    runs = [
+        fedlearn.run(settings={**settings, **each}, progress=False, out=tmp_path / str(at))
+        for at, each in enumerate(
+            [
+                {"training.stack": 1},
+                {"training.stack": 6},
+                {"training.stack": 6, "engine.name": "embedded", "engine.workers": 2},
+            ]
+        )
+    ]
+    states = [dict(run.model().named_parameters()) for run in runs[:2]]
+    largest = max((states[0][name] - states[1][name]).abs().max().item() for name in states[0])
+    assert largest < 1e-6
+    assert runs[0].sha256 != runs[1].sha256 == runs[2].sha256  # another order of sums: they were stacked
+
+
+def test_a_step_that_draws_its_width_is_taken_one_by_one(tmp_path, caplog):
+    settings = {**STACKED, "strategy.name": "fjord", "training.stack": 6}
+    run = fedlearn.run(settings=settings, progress=False, out=tmp_path / "run")
+    assert run.summary["rounds"] == 1
+    assert "OrderedDropout changes how a client is trained" in caplog.text

@@ -23,6 +23,7 @@ from server.features.secure_sums.secure_rules import RULES, check_graph
 from server.rules import Asked
 from server.run import ServerRun
 from strategies.base import RoundStrategy
+from strategies.slices_of_run import slices_of
 
 
 class SecureSums(Feature):
@@ -92,5 +93,7 @@ def _level_in_words(config: RunConfig) -> str:
     if not size:
         return str(level_of(config, config.largest_cohort))
     groups, share = config.largest_cohort // size, coverage_of(config)
-    said = f"the server learns the sum of each of {groups} groups of {size} clients or more, {level_of(config, size)}"
+    alike = "" if slices_of(config) is None else ", each with slices of one ratio"
+    said = f"the server learns the sum of each of {groups} groups of {size} clients or more{alike}, "
+    said += str(level_of(config, size))
     return said + (f"; in a round the groups are expected to send {share:.3f} of the entries" if share < 1 else "")
