@@ -25,6 +25,7 @@ FIGURES = {  # page -> the file that is its figure, in the folder in which it ha
     "codec": "page/figures/accuracy_by_bytes.svg",
     "lstm_by_author": "page/figures/perplexity_by_round.svg",
     "partition": "who_has_what.svg",
+    "random_slices": "page/figures/accuracy_by_round.svg",
 }
 TUTORIALS = {
     "cifar10": "page/figures/accuracy_by_round.svg",
