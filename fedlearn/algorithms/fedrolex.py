@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedlearn.algorithms.heterofl import FIVE, HeteroFL, HeteroFLSGD
+from fedlearn.algorithms.heterofl import HeteroFL
 from fedlearn.extend import KeepUnits, rolling_units
 
 
@@ -23,18 +23,4 @@ class FedRolex(HeteroFL):
 
     learner = "fedrolex"
     keep: ClassVar[KeepUnits] = staticmethod(rolling_units)
-
-    def __init__(
-        self,
-        *,
-        ratios: list[float] | dict[str, float] = list(FIVE),  # noqa: B006 - never changed
-        by_data: bool = False,
-        scaler: bool = False,
-        rule: str = "",
-        uniform: bool = False,
-    ) -> None:
-        super().__init__(ratios=ratios, by_data=by_data, scaler=scaler, rule=rule, uniform=uniform)
-
-
-class FedRolexSGD(HeteroFLSGD):
-    """Trains the slice of the round that the client was sent, as a smaller module."""
+    of_paper = (HeteroFL.of_paper[0], False)

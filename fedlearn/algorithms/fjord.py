@@ -21,24 +21,12 @@ from torch import Tensor
 from fedlearn.algorithms.heterofl import HeteroFL, HeteroFLSGD
 from fedlearn.extend import SGD, LocalTask, RunConfig, Slices, TorchModel, layout_of, rng_for
 
-FIVE = (1.0, 0.8, 0.6, 0.4, 0.2)  # the paper's uniform ratios, p_i = i / 5
-
 
 class Fjord(HeteroFL):
     """Averages each entry over the clients whose slice has it; the options are those of `HeteroFL`."""
 
     learner = "fjord"
-
-    def __init__(
-        self,
-        *,
-        ratios: list[float] | dict[str, float] = list(FIVE),  # noqa: B006 - never changed
-        by_data: bool = False,
-        scaler: bool = False,
-        rule: str = "",
-        uniform: bool = False,
-    ) -> None:
-        super().__init__(ratios=ratios, by_data=by_data, scaler=scaler, rule=rule, uniform=uniform)
+    of_paper = ((1.0, 0.8, 0.6, 0.4, 0.2), False)  # uniform ratios, p_i = i / 5
 
 
 class FjordSGD(HeteroFLSGD):

@@ -36,7 +36,6 @@ from fedlearn.extend import (
     sliced_module,
 )
 
-FIVE = (1.0, 0.5, 0.25, 0.125, 0.0625)  # the paper's levels a to e
 TRIED = 2  # examples
 
 
@@ -45,15 +44,22 @@ class HeteroFL(FedAvg):
 
     Parameters
     ----------
-    ratios : list or table, default=(1.0, 0.5, 0.25, 0.125, 0.0625)
+    ratios : list or table, default=those of the paper
         Share of the units of each hidden layer that a client has: a list, which clients take in turns, or a table by
         kind of device, such as ``{fast = 1.0, slow = 0.25}``.
     by_data : bool, default=False
         The clients with the most examples take the largest ratios of the list, an equal number of clients each.
-    scaler : bool, default=True
+    scaler : bool, default=as in the paper
         Outputs of hidden layers are divided by the ratio in training.
     rule : str, default=""
         Slicing rule of one's own, ``module:function``.
+
+    Attributes
+    ----------
+    keep
+        The units of a slice.
+    of_paper
+        Ratios and scaler, unless given.
     """
 
     learner = "heterofl"
@@ -61,19 +67,21 @@ class HeteroFL(FedAvg):
     takes_stale = False
     laws: ClassVar[tuple[str, ...]] = (*FedAvg.laws, "ratio 1", "weights", "units", "masked module")
     keep: ClassVar[KeepUnits] = staticmethod(ordered_units)
+    of_paper: ClassVar[tuple[tuple[float, ...], bool]] = ((1.0, 0.5, 0.25, 0.125, 0.0625), True)  # levels a to e
 
     def __init__(
         self,
         *,
-        ratios: list[float] | dict[str, float] = list(FIVE),  # noqa: B006 - never changed
+        ratios: list[float] | dict[str, float] | None = None,
         by_data: bool = False,
-        scaler: bool = True,
+        scaler: bool | None = None,
         rule: str = "",
         uniform: bool = False,
     ) -> None:
         super().__init__(uniform=uniform)
-        self.scaler = scaler
-        self.slicing = Slicing(type(self).keep, ratios, by_data, rule)
+        usual = self.of_paper
+        self.scaler = usual[1] if scaler is None else scaler
+        self.slicing = Slicing(type(self).keep, usual[0] if ratios is None else ratios, by_data, rule)
         if not self.slicing.levels or not all(0 < ratio <= 1 for ratio in self.slicing.levels):
             raise SettingError("strategy.options.ratios", ratios, "give one ratio or more, above 0 and at most 1")
 

@@ -127,7 +127,7 @@ LEARNERS = {
     "perfedavg": "fedlearn.algorithms.perfedavg:PerFedAvgSGD",
     "fedala": "fedlearn.algorithms.fedala:FedALASGD",
     "heterofl": "fedlearn.algorithms.heterofl:HeteroFLSGD",
-    "fedrolex": "fedlearn.algorithms.fedrolex:FedRolexSGD",
+    "fedrolex": "fedlearn.algorithms.heterofl:HeteroFLSGD",
     "fjord": "fedlearn.algorithms.fjord:FjordSGD",
     "low-rank": "fedlearn.algorithms.adapters.low_rank:LowRankSGD",
     "flora": "fedlearn.algorithms.adapters.low_rank:FLoRASGD",

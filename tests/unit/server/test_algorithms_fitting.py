@@ -46,7 +46,7 @@ def checked(name, further=()):
         ("heterofl", {"evaluation.nodes": 2}, "no whole state that it could measure"),
         ("heterofl", {"training.send": "last"}, "slices are of the whole module"),
         ("fedrolex", {"training.personal": "last"}, "another one in each round"),
-        ("fjord", {"secure.sums": "unmasked"}, "needs more than the sum of the states"),
+        ("fjord", {"secure.sums": "unmasked"}, "send the same entries"),
         ("heterofl", {"strategy.options.ratios": [1.5]}, "at most 1"),
         ("fedlc", {"model.loss": "torch.nn:BCEWithLogitsLoss"}, "model.loss is of others"),
     ],
