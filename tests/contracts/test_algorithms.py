@@ -15,6 +15,7 @@ from fedlearn.models.presets import settings_from
 from fedlearn.plugins.tables import ALGORITHMS
 from tests.algorithms import on_digits
 from tests.faults.mutants import ROOT
+from tests.marked import thinned
 from tests.oracles.algorithms.federation import Normed, Places, load_odd, load_places
 from tests.oracles.algorithms.runs import (
     BY_THEMSELVES,
@@ -50,7 +51,7 @@ def two_workers():
         yield engine
 
 
-@pytest.mark.parametrize(("name", "further", "oracle"), [*COMMON, *PERSONAL])
+@pytest.mark.parametrize(("name", "further", "oracle"), thinned([*COMMON, *PERSONAL], 2))
 def test_it_equals_its_paper(name, further, oracle, starts, tmp_path):
     compare(name, further, oracle, starts[net_of(name)], tmp_path / "run")
 

@@ -12,6 +12,7 @@ from fedlearn.core.errors import SettingError
 from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, load_model
+from tests.marked import thinned
 from tests.oracles import forests, texts
 
 RNG = np.random.default_rng(1)
@@ -56,7 +57,7 @@ def test_there_is_a_model_for_every_kind_of_data():
     assert {data for _, data in CASES} == set(DATA)
 
 
-@pytest.mark.parametrize(("name", "data"), CASES, ids=[" on ".join(case) for case in CASES])
+@pytest.mark.parametrize(("name", "data"), thinned(CASES, 2), ids=[" on ".join(case) for case in CASES])
 def test_a_model_learns_and_is_reproducible(name, data):
     dataset = DATA[data]
     settings = {

@@ -12,7 +12,7 @@ from tests.marked import some_long
 from tests.random_modules.grammar import Case
 
 CASES, BLOCK = 100, 10  # `python -m tests.random_modules` makes 2,000
-QUICK = (0, 50)
+QUICK = (0,)
 
 
 @pytest.fixture(autouse=True)

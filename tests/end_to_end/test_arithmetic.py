@@ -17,6 +17,7 @@ from fedlearn.data import from_arrays
 from fedlearn.models.concerning_changes import CONCERNS
 from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.manifest import Manifest
+from tests.marked import thinned
 
 RNG = np.random.default_rng(1)
 DATA = from_arrays(RNG.random((40, 4), np.float32), np.arange(40) % 3)
@@ -74,7 +75,7 @@ def as_before(folder):
     path.write_bytes(replace(Manifest.read(path), arithmetic=0).packed())
 
 
-@pytest.mark.parametrize("kind", CONCERNED)
+@pytest.mark.parametrize("kind", thinned(CONCERNED, 3))
 def test_a_resume_names_the_change_that_concerns_it_and_goes_on_where_it_is_accepted(kind, tmp_path):
     build, others, name = CONCERNED[kind]
     run = run_of(tmp_path / "run", build, others)

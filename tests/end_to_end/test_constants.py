@@ -13,6 +13,7 @@ from torch.nn import functional
 import fedlearn
 from fedlearn.core.errors import RunFailed
 from fedlearn.data import from_arrays
+from tests.marked import thinned
 
 UPDATE = {"compression.send": "update"}
 SETTINGS = {
@@ -146,9 +147,9 @@ def largest_singular_value(made):
 @pytest.mark.parametrize(
     ("kind", "setting"),
     [
-        *((kind, setting) for kind in KINDS for setting in ("fedavg", "fedadam")),
+        *thinned(((kind, setting) for kind in KINDS for setting in ("fedavg", "fedadam")), 3),
         *(pytest.param(kind, "eden", marks=pytest.mark.long) for kind in KINDS),
-        *(("parametrization", setting) for setting in ("flower's FedAdam", "secure sums", "downlink", "stacked")),
+        *thinned((("parametrization", name) for name in ("flower's FedAdam", "secure sums", "downlink", "stacked")), 2),
     ],
 )
 def test_the_vectors_of_a_spectral_norm_follow_the_weight_of_each_new_state(tmp_path, kind, setting):

@@ -8,6 +8,7 @@ import pytest
 import fedlearn
 from fedlearn import flower, wire
 from server import committing
+from tests.marked import thinned
 from tests.oracles.algorithms.federation import SIZES
 from tests.oracles.algorithms.runs import settings_of
 
@@ -68,7 +69,7 @@ def assert_same(server, nodes):
         np.testing.assert_allclose(nodes[name], mean, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@pytest.mark.parametrize("codec", thinned(CODECS.values(), 2), ids=CODECS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_servers_mean_is_that_of_what_nodes_keep_under_every_codec(at_the_end, algorithm, codec):
     run, server, nodes = at_the_end(algorithm, {**codec, "rounds.cohort": 2})

@@ -35,8 +35,8 @@ class Odd(nn.Module):
     [
         pytest.param({}, id="weights", marks=pytest.mark.long),
         pytest.param(UPDATE, id="update", marks=pytest.mark.long),
-        pytest.param({**UPDATE, "compression.codec": "residual,top-k:0.1"}, id="residual"),
-        pytest.param({"strategy.name": "fedadam"}, id="optimizer"),
+        pytest.param({**UPDATE, "compression.codec": "residual,top-k:0.1"}, id="residual", marks=pytest.mark.long),
+        pytest.param({"strategy.name": "fedadam"}, id="optimizer", marks=pytest.mark.long),
         pytest.param({**UPDATE, "strategy.name": "median"}, id="median", marks=pytest.mark.long),
         pytest.param({"strategy.name": "flwr.serverapp.strategy:FedAdam"}, id="flower", marks=pytest.mark.long),
         pytest.param({**UPDATE, "rounds.schedule": "buffered", "devices.name": "half-normal"}, id="buffered"),

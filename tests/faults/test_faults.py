@@ -13,6 +13,7 @@ from tests.faults.mutants import MUTANTS, ROOT, found
 from tests.faults.network import _MAKERS
 from tests.faults.schedules import BEYOND, HARMLESS, LIES, STORY, Kill, drawn
 from tests.faults.world import flat_of, run, settings_of
+from tests.marked import thinned
 
 SCHEDULES_RUN, PIECE = 10_000, 250  # in all, and a case; one case is not long
 
@@ -96,7 +97,7 @@ def test_every_mistake_can_still_be_planted():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["quorum one lower", "second report counted", "file not synced"])
+@pytest.mark.parametrize("name", thinned(["quorum one lower", "second report counted", "file not synced"], 3))
 def test_a_planted_mistake_is_found(name):
     (mutant,) = (each for each in MUTANTS if each.name == name)
     assert found(mutant, schedules=1000)

@@ -8,6 +8,7 @@ import pytest
 from fedlearn.compression import load_codec
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.state import layout_of
+from tests.marked import thinned
 
 UNBIASED = ["rand-k:0.2", "quantize:1", "quantize:4", "rotate,quantize:2", "rand-k:0.2,rotate,quantize:3"]
 UNBIASED += ["eden", "eden:2", "rand-k:0.3,eden"]
@@ -42,7 +43,7 @@ def deviations(chain):
     return (mean - vector) / error, (np.mean(along) - 1) / (np.std(along) / DRAWS**0.5 + 1e-4)
 
 
-@pytest.mark.parametrize("chain", UNBIASED)
+@pytest.mark.parametrize("chain", thinned(UNBIASED, 2))
 def test_mean_of_many_draws_is_the_vector(chain):
     by_entry, along = deviations(chain)
     assert np.abs(by_entry).max() < 5.5  # of 2,048 standard normals one in 10^4 families has such an entry
