@@ -79,7 +79,7 @@ class Attempts:
                 self.server.clock.sleep(pause)
             number += 1
         raise RunFailed(
-            f"round {round_number} was tried {rounds.max_attempts} times (rounds.max_attempts) and never committed; "
+            f"round {round_number} never committed (rounds.max_attempts = {rounds.max_attempts}); "
             f"last reason: {failed.reason.removesuffix(RUN_AGAIN)}"
         )
 
