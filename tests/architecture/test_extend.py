@@ -26,6 +26,7 @@ OTHERS = {
     "fedlearn.models.networks.cnn": "docs/howto/use_the_model.md, where a reader's own module stands",
     "fedlearn.models.networks.transformer": "docs/howto/what_is_sent.md, the same",
     "fedlearn.private_trees.exact": "docs/howto/boosted_trees.md: trees of a table in one place",
+    "fedlearn.algorithms.heterofl": "docs/gallery/random_slices.md: HeteroFL with another choice of units",
     "fedlearn.predicting": "docs/howto/predict.md: a stored preparation",
     "fedlearn.config.policy": "docs/howto/deployment_owner.md: the owner's file",
     "fedlearn.algorithms.conformance.quadratics": "the test of fedlearn new --algorithm: problems with formulas",

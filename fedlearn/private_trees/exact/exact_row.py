@@ -32,11 +32,11 @@ def rounds(flat: Mapping[str, Any], defaults: RunConfig) -> int:
 
 
 EXACT_BOOSTING = ModelSpec(
-    f"{FAMILY}.model:exact_boosting",
+    f"{FAMILY}.exact_model:exact_boosting",
     "adult",
     "sums",
-    f"{FAMILY}.rows:rounds",
+    f"{FAMILY}.exact_row:rounds",
     trains_in_steps=False,
-    imports=(f"{FAMILY}.preload",),
+    imports=(f"{FAMILY}.exact_preload",),
     sums=True,
 )
