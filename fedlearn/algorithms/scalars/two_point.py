@@ -80,8 +80,10 @@ class TwoPoint(Learner):
         """Return the derivatives along the directions of the next round, weighed by the client's examples."""
         self.check(state)
         weights, number = self.model.weights_of(state), self.model.rounds_in(state) + 1
-        shuffle = rng_for(task.seed, purpose="shuffle", round_number=task.round_number, node=task.partition_id)
-        rows = task.indices[shuffle.permutation(len(task.indices))[: self.batch_size]]
+        rows = task.indices
+        if self.draws(len(rows)):
+            shuffle = rng_for(task.seed, purpose="shuffle", round_number=task.round_number, node=task.partition_id)
+            rows = rows[shuffle.permutation(len(rows))[: self.batch_size]]
         inputs, targets = self.model.inputs_at(task.train, rows), self.model.targets(task.train.targets[rows])
         found, losses = np.zeros(self.directions), np.zeros(2)
         for index in range(self.directions):
