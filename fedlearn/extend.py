@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from client.learners.lightning import Lightning
     from client.learners.optimizers import Update
     from client.learners.plain_answer import Answer
+    from client.learners.rates import LR_SCHEDULES
     from client.learners.sgd import NOT_ZERO, SGD
     from client.learners.stack import Progress
     from client.memory import NodeMemory
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from strategies.fedavg import FedAdam, FedAvg, FedAvgM, ServerOptimizer, change_of
     from strategies.masked_mean import Float64, MaskedSum
     from strategies.robust.defence import Combination
+    from strategies.sums import Sums
 
 _NAMES = {
     # what all meet: arrays, rounds, seeds, errors, settings
@@ -96,6 +98,7 @@ _NAMES = {
     "client.learners.learner": "Learner LocalFit LocalTask",
     "client.learners.lightning": "Lightning",
     "client.learners.optimizers": "Update",
+    "client.learners.rates": "LR_SCHEDULES",
     "client.learners.sgd": "NOT_ZERO SGD",
     "client.learners.stack": "Progress",
     "client.memory": "NodeMemory",
@@ -106,6 +109,7 @@ _NAMES = {
     "strategies.fedavg": "FedAdam FedAvg FedAvgM ServerOptimizer change_of",
     "strategies.masked_mean": "Float64 MaskedSum",
     "strategies.robust.defence": "Combination",
+    "strategies.sums": "Sums",
     # fold steps and parcels
     "fedlearn.aggregation": "STATE Accumulator FoldStep ParcelPlan StepSpec",
     # codecs

@@ -8,7 +8,7 @@ Source: Li et al. 2025, "Achieving dimension-free communication in federated lea
 (arXiv:2405.15861), algorithms 1 and 3; Qin et al. 2024 (arXiv:2312.06353), FedKSeed, for the history of scalars.
 """
 
-from strategies.sums import Sums
+from fedlearn.extend import Sums
 
 
 class DeComFL(Sums):

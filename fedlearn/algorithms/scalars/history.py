@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import ArraySpec, Layout, is_same
-from fedlearn.extend import RunConfig, State, TorchModel, UpdateKind, layout_of, rng_for
+from fedlearn.extend import LR_SCHEDULES, Array, RunConfig, State, TorchModel, UpdateKind, layout_of, rng_for
 from fedlearn.models.sums import ExactSums, check_layout
 from fedlearn.models.torch.module_state import check_alike
 
@@ -38,6 +38,10 @@ class ScalarHistory(ExactSums, TorchModel):
     update_kind = UpdateKind.SUMS
     learner = "two-point"
     directions: int
+    _settings: RunConfig
+    _first: dict[str, Array]  # the first weights
+    _walked: NDArray[np.float32]  # the history whose weights are computed
+    _weights: dict[str, Array]
 
     @classmethod
     def of(cls, model: TorchModel, config: RunConfig, *, directions: int) -> Self:
@@ -45,10 +49,9 @@ class ScalarHistory(ExactSums, TorchModel):
         made = cls.__new__(cls)
         made.__dict__.update(model.__dict__)
         made.directions = directions
-        made._settings, made._seed_of_run = config, config.seed
-        made._first = TorchModel.initial_state(model, seed=config.seed)
-        made._walked = np.zeros(0, np.float32)
-        made._weights = {name: array.copy() for name, array in made._first.items()}
+        made._settings = config
+        made._first = dict(TorchModel.initial_state(model, seed=config.seed))
+        made._restart()
         records = config.largest_cohort * config.gate.max_examples
         made.cap = 1 << max(min(SUM_BITS - records.bit_length(), MOST_BITS), 0)
         return made
@@ -96,7 +99,8 @@ class ScalarHistory(ExactSums, TorchModel):
         most = self._settings.rounds.total * self.directions
         length = found[SCALARS].size if SCALARS in found else 0
         wanted = {
-            "sums": ArraySpec((0,), "int64"), "reports": ArraySpec((0,), "int64"), SCALARS: ArraySpec((length,), "float32"),
+            "sums": ArraySpec((0,), "int64"), "reports": ArraySpec((0,), "int64"),
+            SCALARS: ArraySpec((length,), "float32"),
         }  # fmt: skip
         check_layout(found, wanted)
         if length % self.directions or length > most:
@@ -131,7 +135,7 @@ class ScalarHistory(ExactSums, TorchModel):
 
     def direction(self, number: int, index: int) -> State:
         """Return direction `index`, from 0, of round `number`, from 1: an array for each trained parameter."""
-        draw = rng_for(self._seed_of_run, purpose="direction", round_number=number, node=index)
+        draw = rng_for(self._settings.seed, purpose="direction", round_number=number, node=index)
         return {
             name: draw.standard_normal(self._first[name].size, np.float32).reshape(self._first[name].shape)
             for name in self.names
@@ -154,8 +158,6 @@ class ScalarHistory(ExactSums, TorchModel):
 
     def rate(self, number: int) -> float:
         """Return the learning rate of the round with this number."""
-        from client.learners.rates import LR_SCHEDULES
-
         training = self._settings.training
         return float(LR_SCHEDULES.load(training.lr_schedule)(training, number, self._settings.rounds.total))
 

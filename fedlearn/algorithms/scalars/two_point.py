@@ -122,10 +122,13 @@ def by_scalars(model: object, config: RunConfig) -> ScalarHistory:
         ("training.optimizer", training.optimizer, "sgd"),
         ("training.momentum", training.momentum, 0.0),
         ("training.weight_decay", training.weight_decay, 0.0),
+        ("training.clip_norm", training.clip_norm, 0.0),
+        ("training.proximal_mu", training.proximal_mu, 0.0),
+        ("evaluation.beside", config.evaluation.beside, ""),
         ("training.local_epochs", training.local_epochs, 1),
         ("data.augment", config.data.augment, False),
     ):
         if given != usual:
             raise SettingError(setting, given, f"{NEEDS} {usual!r} here, as clients measure losses at one point")
-    given = options_for(TwoPoint, training.options, setting="training.options", reserved=("model", "config"))
-    return ScalarHistory.of(model, config, directions=int(given.get("directions", DIRECTIONS)))
+    options = options_for(TwoPoint, training.options, setting="training.options", reserved=("model", "config"))
+    return ScalarHistory.of(model, config, directions=options.get("directions", DIRECTIONS))

@@ -15,10 +15,10 @@ from client.learners import LEARNERS
 from client.learners.learner import LocalTask
 from fedlearn.algorithms.scalars.history import BOUND
 from fedlearn.config import config_from
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.core.errors import Refused, SettingError
 from fedlearn.core.seeding import rng_for
 from fedlearn.core.state import layout_of
-from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import from_arrays
 from fedlearn.data.partitioning import partition_table
 from fedlearn.models import load_model, planned_for
@@ -77,8 +77,7 @@ def central(model, *, rounds=ROUNDS):
             total = 0
             for rows in clients:
                 up, down = (
-                    loss({n: w + np.float32(side) * z[n] for n, w in weights.items()}, rows)
-                    for side in (STEP, -STEP)
+                    loss({n: w + np.float32(side) * z[n] for n, w in weights.items()}, rows) for side in (STEP, -STEP)
                 )
                 total += len(rows) * round((up - down) / (2 * float(np.float32(STEP))) / 1024 * 2**30)
             means.append(np.float32(total / (sum(SIZES) * 2**30) * 1024))
@@ -214,7 +213,7 @@ def test_a_loss_that_is_not_finite_is_no_report(monkeypatch):
     ("setting", "value"),
     [
         ("training.momentum", 0.9), ("training.local_epochs", 2), ("training.optimizer", "adam"),
-        ("training.weight_decay", 0.1), ("training.personal", "last"), ("training.options.directions", 0),
+        ("training.weight_decay", 0.1), ("training.clip_norm", 1.0), ("training.personal", "last"), ("training.options.directions", 0),
     ],
 )  # fmt: skip
 def test_settings_without_a_meaning_are_refused(setting, value):
