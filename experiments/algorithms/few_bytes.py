@@ -67,7 +67,7 @@ def pretrained(seed: int) -> nn.Sequential:
     for _ in range(5):
         for batch in torch.randperm(len(y)).split(100):
             optimizer.zero_grad()
-            nn.functional.cross_entropy(made(X[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
+            nn.functional.cross_entropy(made(X[batch]), y[batch]).backward()
             optimizer.step()
     return made
 
@@ -104,13 +104,8 @@ def one(way: str, seed: int, rounds: int, lr: float | None) -> Mapping[str, floa
         accuracy = run.summary["accuracy"]
         before = run.evaluate()["accuracy"] if not rounds else _accuracy(base, X_test, y_test)
         up, down = (run.summary[name] / COHORT for name in ("bytes_up", "bytes_down"))
-    return {
-        "before": float(before or 0),
-        "accuracy": accuracy,
-        "up": up,
-        "down": down,
-        "seconds": process_time() - begun,
-    }
+    seconds = process_time() - begun
+    return {"before": before, "accuracy": accuracy, "up": up, "down": down, "seconds": seconds}
 
 
 def _accuracy(module: nn.Module, X: np.ndarray, y: np.ndarray) -> float:

@@ -124,7 +124,7 @@ def by_scalars(model: object, config: RunConfig) -> ScalarHistory:
         ("training.weight_decay", training.weight_decay, 0.0),
         ("training.clip_norm", training.clip_norm, 0.0),
         ("training.proximal_mu", training.proximal_mu, 0.0),
-        ("evaluation.beside", config.evaluation.beside, ""),
+        ("evaluation.nodes", config.evaluation.nodes, 0),
         ("training.local_epochs", training.local_epochs, 1),
         ("data.augment", config.data.augment, False),
     ):

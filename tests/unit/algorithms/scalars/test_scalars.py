@@ -213,7 +213,8 @@ def test_a_loss_that_is_not_finite_is_no_report(monkeypatch):
     ("setting", "value"),
     [
         ("training.momentum", 0.9), ("training.local_epochs", 2), ("training.optimizer", "adam"),
-        ("training.weight_decay", 0.1), ("training.clip_norm", 1.0), ("training.personal", "last"), ("training.options.directions", 0),
+        ("training.weight_decay", 0.1), ("training.clip_norm", 1.0), ("training.personal", "last"),
+        ("training.options.directions", 0), ("evaluation.nodes", 3),
     ],
 )  # fmt: skip
 def test_settings_without_a_meaning_are_refused(setting, value):
