@@ -81,8 +81,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "all weights, fedavg": {"strategy": "fedavg", "lr": 0.02, "settings": {"training.local_epochs": 1}},
     "adapters, ffa-lora": {"strategy": "ffa-lora", "lr": 0.02, "settings": {"training.local_epochs": 1}},
     "adapters, flexlora": {"strategy": "flexlora", "lr": 0.02, "settings": {"training.local_epochs": 1}},
-    "all weights, decomfl": {"strategy": "decomfl", "lr": 0.001, "settings": {}},
-    "adapters, decomfl": {"strategy": "decomfl", "lr": 0.01, "settings": {}},
+    "all weights, decomfl": {"strategy": "decomfl", "lr": 0.01, "settings": {}},
+    "adapters, decomfl": {"strategy": "decomfl", "lr": 0.05, "settings": {}},
 }
 
 
