@@ -257,3 +257,10 @@ def test_adapters_are_trained_by_a_few_numbers_a_round():
     moved = {name for name, each in found.items() if not torch.equal(each, first[name])}
     assert moved == {name for name in first if "lora_" in name}
     assert run.summary["bytes_up"] / CLIENTS < 1_000
+
+
+@pytest.mark.long
+def test_a_module_that_computes_activations_again_is_trained_alike():
+    plain, frugal = (model_of("LlamaForCausalLM", "LlamaConfig", SMALL) for _ in range(2))
+    frugal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    assert_same(ran(frugal, "next token"), by_hand(plain, examples_of("next token")[:CLIENTS]))
