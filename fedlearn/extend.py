@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from client.learners.lightning import Lightning
     from client.learners.optimizers import Update
     from client.learners.plain_answer import Answer
-    from client.learners.rates import LR_SCHEDULES
     from client.learners.sgd import NOT_ZERO, SGD
     from client.learners.stack import Progress
     from client.memory import NodeMemory
@@ -98,7 +97,6 @@ _NAMES = {
     "client.learners.learner": "Learner LocalFit LocalTask",
     "client.learners.lightning": "Lightning",
     "client.learners.optimizers": "Update",
-    "client.learners.rates": "LR_SCHEDULES",
     "client.learners.sgd": "NOT_ZERO SGD",
     "client.learners.stack": "Progress",
     "client.memory": "NodeMemory",

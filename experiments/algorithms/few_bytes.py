@@ -119,10 +119,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--lr", type=float, help="learning rate of all ways, in place of their own")
-    parser.add_argument("--ways", default="", help="only ways whose name has this text")
+    parser.add_argument(
+        "--ways", default="", help="only ways whose names have one of these texts, separated by commas: ffa,decomfl"
+    )
     options = parser.parse_args()
     print("| way | accuracy, before | after | bytes up | bytes down | CPU s |\n|---|---|---|---|---|---|")
-    for way in (each for each in WAYS if options.ways in each):
+    for way in (each for each in WAYS if any(text in each for text in options.ways.split(","))):
         found = [one(way, seed, options.rounds, options.lr) for seed in range(1, options.seeds + 1)]
         mean = {name: statistics.mean(each[name] for each in found) for name in found[0]}
         spread = max(each["accuracy"] for each in found) - min(each["accuracy"] for each in found)

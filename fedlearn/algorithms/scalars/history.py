@@ -23,13 +23,16 @@ from numpy.typing import NDArray
 
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import ArraySpec, Layout, is_same
-from fedlearn.extend import LR_SCHEDULES, Array, RunConfig, State, TorchModel, UpdateKind, layout_of, rng_for
+from fedlearn.extend import Array, RunConfig, State, TorchModel, UpdateKind, layout_of, rng_for
 from fedlearn.models.sums import ExactSums, check_layout
 from fedlearn.models.torch.module_state import check_alike
+from fedlearn.plugins.registry import Registry
+from fedlearn.plugins.tables import LR_SCHEDULES
 
 BOUND = 1024.0  # largest derivative; one beyond it is sent as this
 MOST_BITS, SUM_BITS = 30, 61  # of what an example adds to a sum, and of a sum of all clients, without its sign
 SCALARS = "scalars"
+RATES = Registry("training.lr_schedule", LR_SCHEDULES)
 
 
 class ScalarHistory(ExactSums, TorchModel):
@@ -159,7 +162,7 @@ class ScalarHistory(ExactSums, TorchModel):
     def rate(self, number: int) -> float:
         """Return the learning rate of the round with this number."""
         training = self._settings.training
-        return float(LR_SCHEDULES.load(training.lr_schedule)(training, number, self._settings.rounds.total))
+        return float(RATES.load(training.lr_schedule)(training, number, self._settings.rounds.total))
 
     def load(self, state: State) -> None:
         """Load the weights of a history, or weights as they are, into the module."""

@@ -62,10 +62,12 @@ def from_chats(
     train = _Encoded(chats, groups, tokenizer, length, name)
     test = None if chats_test is None else _Encoded(chats_test, _of_test(groups, groups_test), tokenizer, length, name)
     left_out = train.left_out + (test.left_out if test else 0)
+    tested: dict[str, Any] = {} if test is None else {
+        "X_test": test.tokens, "y_test": test.labels, "mask_test": test.mask, "groups_test": test.groups,
+    }  # fmt: skip
     made = from_arrays(
-        train.tokens, train.labels, test and test.tokens, test and test.labels, mask=train.mask,
-        mask_test=test and test.mask, groups=train.groups, groups_test=test and test.groups, name=name,
-        vocabulary=len(tokenizer), classes=len(tokenizer), test_share=test_share,
+        train.tokens, train.labels, mask=train.mask, groups=train.groups, name=name, vocabulary=len(tokenizer),
+        classes=len(tokenizer), test_share=test_share, **tested,
     )  # fmt: skip
     if not left_out:
         return made
