@@ -4,7 +4,7 @@
     python -m experiments.algorithms.few_bytes --seeds 1 --rounds 20
 
 A network learns ten classes of generated rows. Then the rows are rotated, and 20 clients, each with few of the classes
-(Dirichlet 0.3), five in each round, train all weights by FedAvg, or low-rank adapters by FFA-LoRA or FlexLoRA; or send
+(Dirichlet 0.3), five in each round, train all weights by FedAvg, or low-rank adapters by FFA-LoRA; or send
 directional derivatives of all weights, or of the adapters (DeComFL).
 """
 
@@ -79,8 +79,7 @@ def adapted(base: nn.Sequential) -> nn.Sequential:
 
 WAYS: dict[str, dict[str, Any]] = {
     "all weights, fedavg": {"strategy": "fedavg", "lr": 0.02, "settings": {"training.local_epochs": 1}},
-    "adapters, ffa-lora": {"strategy": "ffa-lora", "lr": 0.02, "settings": {"training.local_epochs": 1}},
-    "adapters, flexlora": {"strategy": "flexlora", "lr": 0.02, "settings": {"training.local_epochs": 1}},
+    "adapters, ffa-lora": {"strategy": "ffa-lora", "lr": 0.1, "settings": {"training.local_epochs": 1}},
     "all weights, decomfl": {"strategy": "decomfl", "lr": 0.01, "settings": {}},
     "adapters, decomfl": {"strategy": "decomfl", "lr": 0.05, "settings": {}},
 }
