@@ -13,6 +13,7 @@ from fedlearn.models.spec import ModelSpec, torch_module
 from fedlearn.plugins import tables
 from fedlearn.plugins.objects import name_in
 from fedlearn.plugins.registry import did_you_mean, load_plugin, load_reference
+from fedlearn.plugins.tables import STATES
 
 
 class Models(Mapping[str, ModelSpec]):
@@ -92,7 +93,7 @@ def load_model(name: str, spec: DataSpec, options: str = "", loss: str = "") -> 
 def planned_for(model: Model, config: RunConfig) -> Model:
     """Return the model of a run with these settings, with the state that its learner needs."""
     model = model.planned(config) if isinstance(model, Planned) else model
-    if make := tables.STATES.get(config.training.learner):
+    if make := STATES.get(config.training.learner):
         changed: Model = load_plugin("training.learner", make)(model, config)
         return changed
     return model
