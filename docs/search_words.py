@@ -24,6 +24,7 @@ WORDS = {
     "howto/own_metric": ["metric", "own metric"],
     "howto/partitions": ["partition", "non-iid", "dirichlet", "heterogeneity"],
     "howto/what_is_sent": ["personalization", "lora", "adapters"],
+    "howto/seeds_and_scalars": ["decomfl", "fedkseed", "mezo", "zeroth-order", "fine-tuning"],
     "howto/adapters": ["lora", "flora", "fedit", "fine-tuning"],
     "howto/send_less": ["compression", "quantization", "sparsification"],
     "howto/attacks": ["attack", "poisoning attack", "byzantine"],

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from strategies.fedavg import FedAdam, FedAvg, FedAvgM, ServerOptimizer, change_of
     from strategies.masked_mean import Float64, MaskedSum
     from strategies.robust.defence import Combination
+    from strategies.sums_strategy import Sums
 
 _NAMES = {
     # what all meet: arrays, rounds, seeds, errors, settings
@@ -106,6 +107,7 @@ _NAMES = {
     "strategies.fedavg": "FedAdam FedAvg FedAvgM ServerOptimizer change_of",
     "strategies.masked_mean": "Float64 MaskedSum",
     "strategies.robust.defence": "Combination",
+    "strategies.sums_strategy": "Sums",
     # fold steps and parcels
     "fedlearn.aggregation": "STATE Accumulator FoldStep ParcelPlan StepSpec",
     # codecs

@@ -10,6 +10,7 @@ from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partitioning import partition_table
 from fedlearn.data.rows_of_nodes import PartitionTable
 from fedlearn.data.sources.array_source import from_arrays
+from fedlearn.data.sources.chats import from_chats
 from fedlearn.data.sources.from_any import from_any
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.leaf import from_leaf
@@ -28,6 +29,7 @@ __all__ = [
     "TableSchema",
     "from_any",
     "from_arrays",
+    "from_chats",
     "from_folder",
     "from_frame",
     "from_hf",

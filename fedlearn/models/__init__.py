@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
 from fedlearn.data.data_spec import DataSpec
-from fedlearn.models.model import NOTHING, Evaluation, Model
+from fedlearn.models.model import NOTHING, Evaluation, Model, Planned
 from fedlearn.models.spec import ModelSpec, torch_module
 from fedlearn.plugins import tables
 from fedlearn.plugins.objects import name_in
 from fedlearn.plugins.registry import did_you_mean, load_plugin, load_reference
+from fedlearn.plugins.tables import STATES
 
 
 class Models(Mapping[str, ModelSpec]):
@@ -88,4 +90,23 @@ def load_model(name: str, spec: DataSpec, options: str = "", loss: str = "") -> 
     return model
 
 
-__all__ = ["MODELS", "NOTHING", "Evaluation", "Model", "ModelSpec", "load_model", "model_spec", "torch_module"]
+def planned_for(model: Model, config: RunConfig) -> Model:
+    """Return the model of a run with these settings, with the state that its learner needs."""
+    model = model.planned(config) if isinstance(model, Planned) else model
+    if make := STATES.get(config.training.learner):
+        changed: Model = load_plugin("training.learner", make)(model, config)
+        return changed
+    return model
+
+
+__all__ = [
+    "MODELS",
+    "NOTHING",
+    "Evaluation",
+    "Model",
+    "ModelSpec",
+    "load_model",
+    "model_spec",
+    "planned_for",
+    "torch_module",
+]

@@ -23,7 +23,7 @@ from fedlearn.data.naming import is_map
 from fedlearn.data.private_examples import DataSource, Protected, with_all_rows
 from fedlearn.data.scaling import scaled, with_scaling
 from fedlearn.data.validation import FEWEST, SHARE, SomeRows, measured_rows
-from fedlearn.models import Evaluation, Model, load_model, model_spec
+from fedlearn.models import Evaluation, Model, load_model, model_spec, planned_for
 from fedlearn.models.model import (
     Analyzing,
     Condensing,
@@ -31,7 +31,6 @@ from fedlearn.models.model import (
     Ensemble,
     Finished,
     Finishing,
-    Planned,
     Scored,
     Summed,
     Tryable,
@@ -191,7 +190,7 @@ def loaded(config: RunConfig) -> tuple[Dataset, Model]:
         if (given := getattr(config.training, name)) and not hasattr(model, "parts"):
             why = f"model {config.model.name!r} is no torch module, whose layers could be named: leave it out"
             raise SettingError(f"training.{name}", given, why)
-    model = model.planned(config) if isinstance(model, Planned) else model
+    model = planned_for(model, config)
     if config.evaluation.scores and not isinstance(model, Scored):
         why = "is no torch module, and keeps no outputs to score: leave evaluation.scores empty"
         raise SettingError("evaluation.scores", config.evaluation.scores, f"model {config.model.name!r} {why}")

@@ -131,11 +131,17 @@ LEARNERS = {
     "fjord": "fedlearn.algorithms.fjord:FjordSGD",
     "low-rank": "fedlearn.algorithms.adapters.low_rank:LowRankSGD",
     "flora": "fedlearn.algorithms.adapters.low_rank:FLoRASGD",
+    "two-point": "fedlearn.algorithms.scalars.two_point:TwoPoint",
     "tree": "fedlearn.private_trees.federated.learners.tree_learner:TreeLearner",
     "sums": "client.learners.sums_learner:SumsLearner",
     "exact-sums": "client.learners.sums_learner:ExactSumsLearner",
 }
 """What a node does to improve the state."""
+
+STATES = {
+    "two-point": "fedlearn.algorithms.scalars.two_point:by_scalars",
+}
+"""Learner -> a function (model, config) that returns the run's model with the state that the learner needs."""
 
 LR_SCHEDULES = {
     "inverse": "client.learners.rates:inverse",
@@ -202,6 +208,7 @@ STRATEGIES = {
     "fedsa-lora": "fedlearn.algorithms.adapters.fedsa_lora:FedSALoRA",
     "flexlora": "fedlearn.algorithms.adapters.flexlora:FlexLoRA",
     "flora": "fedlearn.algorithms.adapters.flora:FLoRA",
+    "decomfl": "fedlearn.algorithms.scalars.decomfl:DeComFL",
     "median": "strategies.median:Median",
     "trimmed-mean": "strategies.median:TrimmedMean",
     "krum": "strategies.robust.krum:Krum",
@@ -251,7 +258,12 @@ ADAPTERS: dict[str, dict[str, object]] = {
 }
 """The same of rules for low-rank adapters."""
 
-PRESETS = ALGORITHMS | ADAPTERS
+SCALARS: dict[str, dict[str, object]] = {
+    "decomfl": {"training.learner": "two-point", "training.local_epochs": 1, "training.momentum": 0.0},
+}
+"""The same of training by directional derivatives."""
+
+PRESETS = ALGORITHMS | ADAPTERS | SCALARS
 
 ATTACKS = {
     "sign-flip": "fedlearn.attacks.sign_flip:SignFlip",

@@ -11,9 +11,10 @@ from fedlearn.config import RunConfig
 from fedlearn.core.errors import UsageError, said
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import DataSpec
-from fedlearn.models import load_model
-from fedlearn.models.model import Model, Planned
+from fedlearn.models import load_model, planned_for
+from fedlearn.models.model import Model
 from fedlearn.plugins import objects
+from fedlearn.plugins.tables import STATES
 from fedlearn.predicting.node_model import state_on_node
 from fedlearn.predicting.predictor import Predictor
 from fedlearn.predicting.preparation import Preparation
@@ -57,11 +58,10 @@ def model_in(folder: Path, config: RunConfig, spec: DataSpec, *, is_whole: bool 
     """
     objects.look_in(folder)
     update: dict[str, Any] = {"engine": config.engine.model_copy(update={"device": "cpu"})}
-    if is_whole:
+    if is_whole and config.training.learner not in STATES:
         update["training"] = config.training.model_copy(update={"send": EVERYTHING, "personal": ""})
     config = config.model_copy(update=update)
-    made = load_model(config.model.name, spec, config.model.options, config.model.loss)
-    return made.planned(config) if isinstance(made, Planned) else made
+    return planned_for(load_model(config.model.name, spec, config.model.options, config.model.loss), config)
 
 
 def state_of_node(folder: Path, config: RunConfig, spec: DataSpec, node: int) -> State:

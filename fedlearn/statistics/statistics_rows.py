@@ -14,7 +14,9 @@ from fedlearn.models.spec import ModelSpec
 FAMILY = "fedlearn.statistics"
 MOST_ROUNDS = 40  # of Newton's method; a fit ends as soon as it has converged, mostly after 4 to 8
 
-_of_table = partial(ModelSpec, strategy="sums", trains_in_steps=False, imports=(f"{FAMILY}.statistics_preload",), sums=True)
+_of_table = partial(
+    ModelSpec, strategy="sums", trains_in_steps=False, imports=(f"{FAMILY}.statistics_preload",), sums=True
+)
 _exact = partial(_of_table, all_rows=True)
 
 DP_STATISTICS = _of_table(f"{FAMILY}.counted_columns:dp_statistics", "adult", rounds="once", is_private=True)
@@ -28,7 +30,9 @@ DP_GLM = replace(
     GLM, build=f"{FAMILY}.private_glm:NoisyGLM.of", rounds=f"{FAMILY}.statistics_rows:private_rounds", is_private=True
 )
 COX = _exact(f"{FAMILY}.cox:Cox.of", "diabetes", rounds=f"{FAMILY}.statistics_rows:newton_rounds")
-DP_COX = replace(COX, build=f"{FAMILY}.private_cox:NoisyCox.of", rounds=f"{FAMILY}.statistics_rows:cox_rounds", is_private=True)
+DP_COX = replace(
+    COX, build=f"{FAMILY}.private_cox:NoisyCox.of", rounds=f"{FAMILY}.statistics_rows:cox_rounds", is_private=True
+)
 
 
 def newton_rounds(flat: Mapping[str, Any], defaults: RunConfig) -> int:

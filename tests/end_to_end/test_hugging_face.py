@@ -15,7 +15,7 @@ import torch
 import fedlearn
 from fedlearn.algorithms.adapters.flexlora import FlexLoRA
 from fedlearn.algorithms.adapters.flora import FLoRA
-from fedlearn.data import from_arrays
+from fedlearn.data import from_arrays, from_chats
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed: pip install 'fedlearn[hf]'")
 peft = pytest.importorskip("peft", reason="peft is not installed: pip install 'fedlearn[hf]'")
@@ -203,3 +203,64 @@ def test_the_merged_model_is_the_weighted_mean_of_merged_models(rule, kind, rank
         np.testing.assert_allclose(merged[name] - base.state_dict()[name], mean, atol=5e-8)
         assert np.abs(mean).max() > 1e-4
     assert run.history["product_error"].iloc[-1] < 1e-6
+
+
+CHATS = [("a b", "c d e"), ("c", "a"), ("b b a", "d"), ("e", "e e"), ("d c", "b a"), ("a", "b")]
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}> {{ m.content }} <end> {% endfor %}"
+    "{% if add_generation_prompt %}<assistant> {% endif %}"
+)
+
+
+def tokenizer_of_words():
+    tokenizers = pytest.importorskip("tokenizers", reason="it comes with transformers")
+    words = {w: n for n, w in enumerate(["<pad>", "<user>", "<assistant>", "<end>", *"abcde"])}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<pad>"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    found = transformers.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", eos_token="<end>")
+    found.chat_template = TEMPLATE
+    return found
+
+
+@pytest.mark.long
+def test_chats_are_learned_as_by_a_loop_with_the_prompt_masked():
+    tokenizer = tokenizer_of_words()
+    data = from_chats(CHATS, tokenizer, length=12, chats_test=CHATS[:2], groups=[0, 0, 1, 1, 2, 2], groups_test=[0, 1])
+    model = model_of("GPT2LMHeadModel", "GPT2Config", {**OF_GPT2, "vocab_size": len(tokenizer)})
+    run = fedlearn.run(
+        clients=CLIENTS, data=data, model=model, rounds=1, cohort=0, batch_size=8, seed=3, partition="natural",
+        engine="inline", progress=False, settings={"training.momentum": 0.0}, local_epochs=1, lr=LR,
+    )  # fmt: skip
+    parts = []
+    for chats in (CHATS[:2], CHATS[2:4], CHATS[4:], CHATS[:2]):
+        texts = [f"<user> {prompt} <end> <assistant> {answer} <end>" for prompt, answer in chats]
+        batch = dict(tokenizer(texts, padding="max_length", max_length=12, return_tensors="np"))
+        labels = np.full_like(batch["input_ids"], -100)
+        for row, (prompt, answer) in enumerate(chats):
+            begin = 3 + len(prompt.split())
+            learned = slice(begin, begin + len(answer.split()) + 1)  # the answer and its mark
+            labels[row, learned] = batch["input_ids"][row, learned]
+        parts.append({name: batch[name] for name in ("input_ids", "attention_mask")} | {"labels": labels})
+    *parts, test = parts
+    wanted = by_hand(model, parts)
+    assert_same(run, wanted)
+    with torch.no_grad():
+        loss = wanted(**{name: torch.from_numpy(array) for name, array in test.items()}).loss.item()
+    assert run.summary["loss"] == pytest.approx(loss, abs=1e-5)
+
+
+@pytest.mark.long
+def test_adapters_are_trained_by_a_few_numbers_a_round():
+    base = model_of(*TABLE[0][:2], OF_GPT2)
+    run = ran(adapted(base, 4), "next token", strategy="decomfl", lr=0.01)
+    found, first = dict(run.model().named_parameters()), dict(adapted(base, 4).named_parameters())
+    moved = {name for name, each in found.items() if not torch.equal(each, first[name])}
+    assert moved == {name for name in first if "lora_" in name}
+    assert run.summary["bytes_up"] / CLIENTS < 1_000
+
+
+@pytest.mark.long
+def test_a_module_that_computes_activations_again_is_trained_alike():
+    plain, frugal = (model_of("LlamaForCausalLM", "LlamaConfig", SMALL) for _ in range(2))
+    frugal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    assert_same(ran(frugal, "next token"), by_hand(plain, examples_of("next token")[:CLIENTS]))

@@ -27,7 +27,7 @@ from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, STEP, hook_of, not_
 from fedlearn.models.torch.parts import listed
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.extras import MissingExtra
-from fedlearn.plugins.tables import ADAPTERS
+from fedlearn.plugins.tables import ADAPTERS, SCALARS
 
 LOOKED_AT = 32  # examples on which metrics are compared
 UNLIKE = 100  # ratio of the largest to the smallest column from which one step size does not suit both
@@ -95,7 +95,7 @@ def notes_on_parts(model: TorchModel, *, is_measured_on_server: bool) -> Iterato
 def notes_on_adapters(model: TorchModel, *, strategy: str) -> Iterator[str]:
     """Yield a line where a strategy averages the factors of adapters apart."""
     sent = {name: array for name, array in model.arrays().items() if name in model.parts.shared}
-    if strategy not in ADAPTERS and ":" not in strategy and (pairs := pairs_of(layout_of(sent))):
+    if strategy not in {**ADAPTERS, **SCALARS} and ":" not in strategy and (pairs := pairs_of(layout_of(sent))):
         yield (
             f"strategy {strategy!r} averages the factors A and B of {len(pairs)} adapters apart, which is not the mean "
             "of their products: 'flexlora', 'flora' and 'ffa-lora' average products, and 'fedit' measures the error"
