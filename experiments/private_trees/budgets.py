@@ -27,9 +27,10 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, BESIDE, 64.0, 1000.0])
+    parser.add_argument("--tables", nargs="+", default=TABLES, choices=TABLES)
     given = parser.parse_args()
     lines = []
-    for task in TABLES:
+    for task in given.tables:
         found, rounds = {}, {}
         for epsilon in {**dict.fromkeys(given.epsilons), BESIDE: None}:
             runs = [

@@ -87,11 +87,11 @@ def five_clients(folder: Path, given: argparse.Namespace) -> None:
         for client, kind in enumerate(FIVE)
     ]
     print(Table.of_texts("worth", "five clients", ["client", "rebuilt", "trained again"], lines, words=1).as_markdown())
-    some = [each for each in again if each]
-    scores = spearmanr([game.value(each) for each in some], [again[each] for each in some]).statistic
+    valued = [each for each in again if each]
+    scores = spearmanr([game.value(each) for each in valued], [again[each] for each in valued]).statistic
     ranks = spearmanr([rebuilt[c].value for c in game.clients], [values[c].value for c in game.clients]).statistic
-    print(f"rank correlation of {len(some)} coalitions' accuracies {scores:.3f}, of the five values {ranks:.3f}")
-    print(f"CPU seconds: valuing {valuing:.1f}, training {len(some)} coalitions {retraining:.1f}", flush=True)
+    print(f"rank correlation of {len(valued)} coalitions' accuracies {scores:.3f}, of the five values {ranks:.3f}")
+    print(f"CPU seconds: valuing {valuing:.1f}, training {len(valued)} coalitions {retraining:.1f}", flush=True)
 
 
 def trained(
