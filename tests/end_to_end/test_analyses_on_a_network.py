@@ -18,7 +18,7 @@ ASKED = {
 }  # fmt: skip
 MODELS = {
     "a regression": {"model.name": "faulty_analysis:ANALYSIS", "model.options": {"family": "normal"}},
-    "boosted trees": {"model.name": "faulty_analysis:BOOSTED", "model.options": {"max_iter": 2, "max_depth": 2}},
+    "boosted trees": {"model.name": "faulty_analysis:BOOSTED", "model.options": {"max_iter": 1, "max_depth": 2}},
 }
 
 

@@ -104,13 +104,10 @@ class Grower:
         gain, test, left = np.zeros(count), np.zeros((count, 2), np.int64), np.zeros((count, CODES), np.bool_)
         of_left, parameters = np.zeros((count, 3), np.int64), np.array([rule.l2_regularization, rule.min_samples_leaf])
         taken = taken.reshape(count, len(self.columns))
-        best_splits(
-            sums, self.columns, taken, self.units, parameters, trees.limits[nodes], left, gain, test, of_left
-        )
+        best_splits(sums, self.columns, taken, self.units, parameters, trees.limits[nodes], left, gain, test, of_left)
         has_split = test[:, 0] >= 0
-        nodes, sums, gain, test, left, of_left = (
-            each[has_split] for each in (nodes, sums, gain, test, left, of_left)
-        )
+        nodes, sums, of_left = nodes[has_split], sums[has_split], of_left[has_split]
+        gain, test, left = gain[has_split], test[has_split], left[has_split]
         totals = np.stack([of_left, self._totals(sums) - of_left], axis=1)
         limits = self._limits(trees.limits[nodes], self.columns[test[:, 0], 3], totals).reshape(-1, 2)
         first, bits = len(trees.feature) + 2 * np.arange(len(nodes)), np.packbits(left, axis=1, bitorder="little")
