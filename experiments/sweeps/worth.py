@@ -80,7 +80,7 @@ def five_clients(folder: Path, given: argparse.Namespace) -> None:
     for some in chain.from_iterable(combinations(game.clients, size) for size in range(1, len(FIVE) + 1)):
         out = [client for client in game.clients if client not in some]
         of_some, seconds = trained(folder / f"{len(again)}", FIVE, given, without=out)
-        again[frozenset(some)], retraining = float(of_some.summary["accuracy"]), retraining + seconds
+        again[frozenset(some)], retraining = float(of_some.summary[game.metric.name]), retraining + seconds
     values = shapley(game.clients, again.__getitem__)
     lines = [
         [f"{client} ({kind})", f"{rebuilt[client].value:.4f}", f"{values[client].value:.4f}"]
