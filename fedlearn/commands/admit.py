@@ -96,7 +96,7 @@ def admit(
 def _tell(superlink: str, keys: Path, found: Admissions) -> None:
     """Register the approved keys at the running server, and unregister all others that it knows."""
     from fedlearn.engine.deployment.admitting import APPROVED, RECEIVED
-    from fedlearn.engine.deployment.server import answers
+    from fedlearn.engine.deployment.server_processes import answers
     from fedlearn.flower.control import Control, key_as_registered
 
     latest = [each for each in found.latest().values() if each.step != RECEIVED]

@@ -65,7 +65,7 @@ def server(
     Needs nginx. It ends with an error if a key is missing, a certificate has expired, or a port is in use. Guide:
     docs/howto/deployment.md.
     """
-    from fedlearn.engine.deployment.server import ServerOptions, become, check_all, run
+    from fedlearn.engine.deployment.server_processes import ServerOptions, become, check_all, run
 
     addresses = {"listen": listen, "superlink": superlink, "runtime": runtime, "health": health, "metrics": metrics}
     for name, address in addresses.items():

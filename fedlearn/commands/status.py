@@ -18,7 +18,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Show the clients of a server on this machine, its latest runs, disks and certificate; it need not run."""
-    from fedlearn.engine.deployment.status import status_of
+    from fedlearn.engine.deployment.server_status import status_of
 
     found = status_of(keys=keys, state=state, runs=runs)
     if as_json:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from faulty import misbehave
 
-from client.learners.sums import ExactSumsLearner
-from fedlearn.models.tables import table_of
+from client.learners.sums_learner import ExactSumsLearner
+from fedlearn.models.models_of_tables import table_of
 from fedlearn.plugins.options import options_for
-from fedlearn.private_trees.exact.model import ExactBoosting
-from fedlearn.private_trees.exact.rows import EXACT_BOOSTING
-from fedlearn.statistics import rows
+from fedlearn.private_trees.exact.exact_model import ExactBoosting
+from fedlearn.private_trees.exact.exact_row import EXACT_BOOSTING
+from fedlearn.statistics import statistics_rows
 from fedlearn.statistics.cox import Cox
 from fedlearn.statistics.glm import GLM
 
@@ -37,6 +37,6 @@ def boosting(spec, options):
     return FaultyBoosting(table_of("boosting", spec), **given)
 
 
-ANALYSIS = replace(rows.GLM, build="faulty_analysis:FaultyGLM.of")
-COX = replace(rows.COX, build="faulty_analysis:FaultyCox.of")
+ANALYSIS = replace(statistics_rows.GLM, build="faulty_analysis:FaultyGLM.of")
+COX = replace(statistics_rows.COX, build="faulty_analysis:FaultyCox.of")
 BOOSTED = replace(EXACT_BOOSTING, build="faulty_analysis:boosting")

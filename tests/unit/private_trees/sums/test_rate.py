@@ -7,10 +7,10 @@ import pytest
 
 from fedlearn.data.data_spec import TableSchema
 from fedlearn.privacy.released import Released
-from fedlearn.private_trees.federated.models.tables import views_of
+from fedlearn.private_trees.federated.models.table_checks import views_of
 from fedlearn.private_trees.sums.cyclic import CyclicBoosting
 from fedlearn.private_trees.sums.losses import Logistic
-from fedlearn.private_trees.sums.rounds import rate_for
+from fedlearn.private_trees.sums.rounds_search import rate_for
 
 ROUNDS = 40
 
