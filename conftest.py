@@ -15,7 +15,8 @@ def run_of_examples(tmp_path_factory):
     import fedlearn
 
     given = {"clients": 3, "data": "digits", "model": "linear", "rounds": 2, "engine": "inline", "progress": False}
-    return fedlearn.run(**given, settings={"rounds.keep_every": 1}, out=str(tmp_path_factory.mktemp("example") / "run"))
+    settings = {"rounds.keep_every": 1, "contributions.keep": True}
+    return fedlearn.run(**given, settings=settings, out=str(tmp_path_factory.mktemp("example") / "run"))
 
 
 @pytest.fixture(autouse=True)

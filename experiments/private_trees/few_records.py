@@ -21,7 +21,8 @@ from client.learners import LEARNERS
 from client.learners.learner import LocalTask
 from fedlearn.core.seeding import rng_for
 from fedlearn.core.state import State
-from fedlearn.data.data_spec import Examples, TableSchema
+from fedlearn.data import load_dataset
+from fedlearn.data.data_spec import Examples, TableSchema, joined
 from fedlearn.data.dataset import Dataset
 from fedlearn.models import load_model, model_spec
 from fedlearn.models.model import Planned
@@ -41,7 +42,11 @@ HELD_OUT = 0.2
 
 
 def table_of(task: str) -> tuple[Examples, TableSchema]:
-    """Return all records of a task, and their declaration."""
+    """Return all records of a task, or of a data set of that name, and their declaration."""
+    if task in ("adult", "california"):
+        data = load_dataset(task, "")
+        assert data.schema is not None
+        return joined([data.train, data.test]), data.schema
     if task.startswith("made"):
         return made(task)
     from sklearn import datasets
@@ -107,9 +112,6 @@ def measured(task: str, model: str, epsilon: float, *, nodes: int, seed: int, de
     held = round(HELD_OUT * len(examples))
     train, test = examples.at(order[held:]), examples.at(order[:held])
     given: dict[str, Any] = {"model.name": model, "clients": nodes, "privacy.epsilon": epsilon, "seed": seed}
-    import os
-
-    given |= {"model.options": os.environ.get("OPTS", "")}
     given |= {"privacy.noise": "seeded"} | ({} if declared is None else {"gate.max_examples": declared})
     config = settings_from(given)
     found = load_model(model, Dataset.of_table(task, train, test, schema, "made").spec, config.model.options)

@@ -265,6 +265,73 @@ class Run(Predicts):
         """
         ask_to_stop(self.folder, "by run.stop()")
 
+    def forget(self, client: int, *, out: str | Path | None = None, scaling: str = "", progress: bool = True) -> Run:
+        """Train again without a client, as ``fedlearn forget`` does; return the run without it.
+
+        Its model has the SHA-256 of a run in which the client was never ready. The certificate, ``forgotten.json`` in
+        its folder, is checked by ``fedlearn verify``. After a kill, the same call resumes.
+
+        Parameters
+        ----------
+        client : int
+            The client, from 0.
+        out : str or Path, optional
+            Folder of the run without it; by default the run's folder with ``-without-`` and the client.
+        scaling : str, default=""
+            For a run with ``data.scaling``: a run with statistics that were measured without the client.
+        progress : bool, default=True
+            Show rounds as they are committed.
+
+        Raises
+        ------
+        UsageError
+            If the run cannot forget the client exactly; the line says why.
+
+        Examples
+        --------
+        >>> other = run.forget(client=2, out="without", progress=False)
+        >>> other.sha256 == run.sha256
+        False
+        """
+        from fedlearn.api.progress import shown
+        from fedlearn.api.running import python_says_how_to_go_on
+        from fedlearn.api.spelled import as_called
+        from fedlearn.commands.forgetting import forgotten
+        from fedlearn.core.stopping import begin, signals_caught
+
+        begin()
+        way = python_says_how_to_go_on("the same call resumes", is_stored=lambda: True)
+        with as_called({"client": client}), guest(), signals_caught(), way:
+            place = Path(out) if out is not None else None
+            path, _ = forgotten(self.folder, client, out=place, scaling=scaling, show=shown if progress else None)
+        return Run(path.parent)
+
+    def worth(self, *, rows: str = "test", permutations: int = 100, seed: int = 1) -> pd.DataFrame:
+        """Return what each client is worth, as ``fedlearn worth`` computes and stores it: one row for each client.
+
+        Parameters
+        ----------
+        rows : {"test", "validation", "clients"}
+            The rows by which models are scored.
+        permutations, seed : int
+            Random orders for the estimate, with more than 10 clients; seed of the orders.
+
+        Raises
+        ------
+        UsageError
+            If the run has no stored changes (``contributions.keep``), or no such rows.
+
+        Examples
+        --------
+        >>> run.worth().index.tolist()  # with contributions.keep = true
+        ['client 0', 'client 1', 'client 2']
+        """
+        from fedlearn.api.spelled import as_called
+        from fedlearn.commands.valuing import valued
+
+        with as_called({"rows": rows}), guest():
+            return valued(self.folder, rows=rows, permutations=permutations, seed=seed).table("worth")
+
     @property
     def who_has(self) -> pd.DataFrame:
         """The number of training examples of each label (row) on each node (column) of a simulation (dealt.json).

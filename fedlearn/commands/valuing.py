@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import cache, reduce
+from functools import reduce
 from operator import add
 from pathlib import Path
 
@@ -25,6 +25,46 @@ from fedlearn.runs.folder import RunFolder
 NORMAL = 1.959964  # standard errors of a 95 % interval
 
 
+class Game:
+    """The game of a run: the value of a coalition is the score of the model that its clients' changes make.
+
+    Parameters
+    ----------
+    folder
+        Folder of the run.
+    rows
+        As in `valued`.
+    """
+
+    def __init__(self, folder: Path, rows: str) -> None:
+        config = config_from({**RunFolder(folder).read_settings(), "out": str(folder)}, source=str(folder))
+        objects.look_in(folder)
+        self._rebuilt = load_reference(REBUILT)(folder, config, RunFolder(folder).read_summary()["rounds"])
+        self.clients: list[int] = self._rebuilt.clients
+        self.metric, self._examples = _metric(config), _examples(config, rows, self.clients)
+        self._model, self.sign = loaded(config)[1], -1 if self.metric.better == "down" else 1
+        self._known: dict[frozenset[int], float] = {}
+
+    @property
+    def valued(self) -> int:
+        """The number of coalitions that were valued."""
+        return len(self._known)
+
+    def value(self, coalition: frozenset[int]) -> float:
+        """Return the score of a coalition, or its negative if less is better; it is computed once."""
+        if coalition not in self._known:
+            self._known[coalition] = self._score(coalition)
+        return self._known[coalition]
+
+    def _score(self, coalition: frozenset[int]) -> float:
+        state = self._rebuilt.state_of(coalition)
+        total = reduce(add, (self._model.evaluate(state, each) for each in self._examples))
+        score = self._model.metrics.completed({**total.means, **total.scores}).get(self.metric.name)
+        if score is None:
+            raise RunFailed(f"the model of clients {sorted(coalition)} has no {self.metric.name} on these rows")
+        return self.sign * float(score)
+
+
 def valued(folder: Path, *, rows: str = "test", permutations: int = 100, seed: int = 1) -> Answer:
     """Return what each client is worth, having stored it in the run folder.
 
@@ -35,23 +75,9 @@ def valued(folder: Path, *, rows: str = "test", permutations: int = 100, seed: i
     permutations, seed
         Of the estimate, where the run has more than 10 clients.
     """
-    config = config_from({**RunFolder(folder).read_settings(), "out": str(folder)}, source=str(folder))
-    objects.look_in(folder)
     begin = time.process_time()
-    rebuilt = load_reference(REBUILT)(folder, config, RunFolder(folder).read_summary()["rounds"])
-    clients = rebuilt.clients
-    metric, examples = _metric(config), _examples(config, rows, clients)
-    model, sign = loaded(config)[1], -1 if metric.better == "down" else 1
-
-    @cache
-    def value(coalition: frozenset[int]) -> float:
-        state = rebuilt.state_of(coalition)
-        total = reduce(add, (model.evaluate(state, each) for each in examples))
-        score = model.metrics.completed({**total.means, **total.scores}).get(metric.name)
-        if score is None:
-            raise RunFailed(f"the model of clients {sorted(coalition)} has no {metric.name} on these rows")
-        return sign * float(score)
-
+    game = Game(folder, rows)
+    clients, metric, value, sign = game.clients, game.metric, game.value, game.sign
     is_exact = len(clients) <= MOST_EXACT
     shares = shapley(clients, value) if is_exact else sampled(clients, value, permutations=permutations, seed=seed)
     table = _table(shares, leave_one_out(clients, value))
@@ -59,7 +85,7 @@ def valued(folder: Path, *, rows: str = "test", permutations: int = 100, seed: i
     facts: dict[str, Cell] = {
         "rows": rows, "Shapley values": "exact" if is_exact else f"by {permutations} random orders of clients",
         f"{metric.name} of all": sign * everyone, f"{metric.name} before round 1": sign * nobody,
-        "coalitions": value.cache_info().currsize, "CPU seconds": round(time.process_time() - begin, 3),
+        "coalitions": game.valued, "CPU seconds": round(time.process_time() - begin, 3),
     }  # fmt: skip
     turned = f"; {metric.name} is better if smaller, so its decrease counts" if sign < 0 else ""
     note = "A coalition's model is made of changes that its clients computed from the states of all."

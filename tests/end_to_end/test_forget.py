@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 import pytest
 
+import fedlearn
 from fedlearn.commands.forgetting import Certificate, forgotten, why_not
 from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.runs.kept_whole import kept_rounds
@@ -127,6 +128,16 @@ def test_the_certificate_is_checked_by_running_it_and_an_edited_one_is_refused(w
     path.write_text(json.dumps({**vars_of(kept), "sha256": kept.own}))
     assert end_of("verify", path) == 2
     assert "takes part by its settings" in capsys.readouterr().err
+
+
+def test_a_call_in_python_forgets_to_the_same_bytes_and_names_its_own_words(with_and_never):
+    run, client, _, never = with_and_never(QUADRATIC)
+    found = fedlearn.load(run.folder).forget(client=client, progress=False)
+    assert found.folder.name == f"{run.folder.name}-without-{client}" and (found.folder / "forgotten.json").exists()
+    assert found.sha256 == never().sha != run.sha
+    with pytest.raises(UsageError, match="client = '12': no such client takes part") as refused:
+        fedlearn.load(run.folder).forget(12, progress=False)
+    assert "--" not in str(refused.value)
 
 
 def vars_of(certificate):

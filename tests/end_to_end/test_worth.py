@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import fedlearn
 from fedlearn.commands.valuing import valued
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.state import Entries
@@ -71,12 +72,15 @@ def test_the_command_divides_the_gain_and_the_page_shows_it(execute, capsys):
     gain = facts["gap before round 1"] - facts["gap of all"]  # a distance, of which less is better
     assert sum(row[1] for row in table["rows"]) == pytest.approx(gain, abs=1e-9)
     assert facts["gap of all"] == pytest.approx(run.summary["gap"], abs=1e-6)
+    by_call = fedlearn.load(run.folder).worth()
+    assert by_call["Shapley value"].tolist() == [row[1] for row in table["rows"]]
     page = worth([read_run("run", run.folder)])
     assert "Contribution of each client" in page and page.count('<rect class="bar') == len(table["rows"]) == 5
     assert end_of("verify", run.folder) == 0
     assert valued(run.folder, rows="clients").facts["rows"] == "clients"
-    with pytest.raises(UsageError, match="the run has no validation rows"):
-        valued(run.folder, rows="validation")
+    with pytest.raises(UsageError, match="the run has no validation rows") as refused:
+        fedlearn.load(run.folder).worth(rows="validation")
+    assert "--" not in str(refused.value)
 
 
 REFUSED = {

@@ -101,7 +101,8 @@ class Records:
 
     def move_to(self, trees: Trees) -> None:
         """Take the scores to other trees; where the known ones are the first of them, only the others are added."""
-        if not all(np.array_equal(rows, trees.arrays[name][: len(rows)]) for name, rows in self.trees.arrays.items()):
+        other = trees.arrays
+        if not all(np.array_equal(rows, other[name][: len(rows)]) for name, rows in self.trees.arrays.items()):
             self.scores, self.trees, self._parts = np.tile(self._start, (len(self.codes), 1)), Trees.none(), None
         for number in range(len(self.trees.root), len(trees.root)):
             self.scores[:, number % self.scores.shape[1]] += trees.value[self._leaves(trees, number)]

@@ -10,16 +10,14 @@ with fewer records is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.seeding import rng_for
 from fedlearn.private_trees.exact.flat_trees import CODES, Trees
-from fedlearn.private_trees.exact.kernels import best_split, value_of
+from fedlearn.private_trees.exact.kernels import best_splits
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -37,13 +35,15 @@ class Rule:
     max_features: float
     seed: int = 0
 
-    def value(self, totals: IntArray, limits: FloatArray, units: FloatArray) -> float:
-        """Return the value of a leaf before the learning rate."""
-        return float(value_of(totals[0] * units[0], totals[1] * units[1], self.l2_regularization, limits))
+    def values(self, totals: IntArray, limits: FloatArray, units: FloatArray) -> FloatArray:
+        """Return (...,) the values of leaves before the learning rate, of totals (..., 3) and limits (..., 2)."""
+        gradient, curvature = totals[..., 0] * units[0], totals[..., 1] * units[1]
+        free = -gradient / (curvature + self.l2_regularization + 1e-15)
+        return np.asarray(np.minimum(np.maximum(free, limits[..., 0]), limits[..., 1]))
 
-    def can_split(self, trees: Trees, node: int) -> bool:
-        """Return whether a node has records enough, and is not too deep."""
-        return bool(trees.depth[node] < self.max_depth and trees.count[node] >= 2 * self.min_samples_leaf)
+    def can_split(self, trees: Trees, nodes: IntArray) -> NDArray[np.bool_]:
+        """Return (nodes,) whether a node has records enough, and is not too deep."""
+        return np.asarray((trees.depth[nodes] < self.max_depth) & (trees.count[nodes] >= 2 * self.min_samples_leaf))
 
     def columns_of(self, node: int, columns: int) -> NDArray[np.bool_]:
         """Return (columns,) whether a node may test a column."""
@@ -52,17 +52,6 @@ class Rule:
             wanted = max(1, round(self.max_features * columns))
             taken[:] = rng_for(self.seed, purpose="columns", node=node).permutation(columns) < wanted
         return taken
-
-
-class Split(NamedTuple):
-    """The best split of a node: its test, and (2, 3) the totals of its two sides."""
-
-    node: int
-    column: int
-    bin: int
-    left: NDArray[np.uint8]
-    gain: float
-    totals: IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,62 +90,49 @@ class Grower:
             nodes, sums = np.concatenate([asked, siblings]), np.concatenate([sums, parents - sums])
         else:
             nodes, trees = asked, self._with_roots(trees, asked, sums)
-        splits, histograms = [], []
-        for place in np.argsort(nodes).tolist():
-            if split := self._split(trees, int(nodes[place]), sums[place]):
-                splits.append(split)
-                histograms.append(sums[place])
-        first = len(trees.feature)
-        trees = self._with_splits(trees, splits)
-        pairs = [(first + 2 * place, first + 2 * place + 1) for place in range(len(splits))]
-        goes_on = [any(self.rule.can_split(trees, child) for child in pair) for pair in pairs]
-        smaller = [min(pair, key=lambda child: trees.count[child]) for pair in pairs]
-        asked = np.array([each for each, goes in zip(smaller, goes_on, strict=True) if goes], np.int64)
-        kept = [each for each, goes in zip(histograms, goes_on, strict=True) if goes]
-        return trees, asked, np.array(kept, np.int64).reshape(len(kept), *sums.shape[1:])
+        able = np.argsort(nodes)[self.rule.can_split(trees, np.sort(nodes))]
+        trees, has_split = self._with_splits(trees, nodes[able], sums[able])
+        first = len(trees.feature) - 2 * int(has_split.sum()) + 2 * np.arange(has_split.sum())
+        goes_on = self.rule.can_split(trees, first) | self.rule.can_split(trees, first + 1)
+        asked = first + (trees.count[first + 1] < trees.count[first])
+        return trees, asked[goes_on], sums[able[has_split][goes_on]]
 
-    def _split(self, trees: Trees, node: int, sums: IntArray) -> Split | None:
-        """Return the best split of a node; None where no split gains anything."""
-        rule, left = self.rule, np.zeros(CODES, np.bool_)
-        if not rule.can_split(trees, node):
-            return None
-        taken, limits = rule.columns_of(node, len(self.columns)), trees.limits[node]
-        parameters = np.array([rule.l2_regularization, rule.min_samples_leaf])
-        gain, column, code, *of_left = best_split(sums, self.columns, taken, self.units, parameters, limits, left)
-        if column < 0:
-            return None
-        totals = np.array([of_left, self._totals(sums) - of_left], np.int64)
-        return Split(node, column, code, np.packbits(left, bitorder="little"), gain, totals)
-
-    def _with_splits(self, trees: Trees, splits: Sequence[Split]) -> Trees:
-        """Return the trees with two new leaves for each split."""
-        if not splits:
-            return trees
-        nodes, column, code, left, gain, totals = map(np.array, zip(*splits, strict=True))
-        first = len(trees.feature) + 2 * np.arange(len(splits))
-        limits = np.concatenate([self._limits(trees.limits[each.node], each) for each in splits])
-        trees = trees.changed(nodes, feature=column, bin=code, left=left, gain=gain, child=first)
-        return trees.with_leaves(np.repeat(trees.depth[nodes] + 1, 2), **self._leaf(totals.reshape(-1, 3), limits))
+    def _with_splits(self, trees: Trees, nodes: IntArray, sums: IntArray) -> tuple[Trees, NDArray[np.bool_]]:
+        """Return the trees with two new leaves for each node whose split gains something, and which nodes these are."""
+        rule, count = self.rule, len(nodes)
+        taken = np.array([rule.columns_of(node, len(self.columns)) for node in nodes.tolist()], np.bool_)
+        gain, test, left = np.zeros(count), np.zeros((count, 2), np.int64), np.zeros((count, CODES), np.bool_)
+        of_left, parameters = np.zeros((count, 3), np.int64), np.array([rule.l2_regularization, rule.min_samples_leaf])
+        taken = taken.reshape(count, len(self.columns))
+        best_splits(sums, self.columns, taken, self.units, parameters, trees.limits[nodes], left, gain, test, of_left)
+        has_split = test[:, 0] >= 0
+        nodes, sums, of_left = nodes[has_split], sums[has_split], of_left[has_split]
+        gain, test, left = gain[has_split], test[has_split], left[has_split]
+        totals = np.stack([of_left, self._totals(sums) - of_left], axis=1)
+        limits = self._limits(trees.limits[nodes], self.columns[test[:, 0], 3], totals).reshape(-1, 2)
+        first, bits = len(trees.feature) + 2 * np.arange(len(nodes)), np.packbits(left, axis=1, bitorder="little")
+        trees = trees.changed(nodes, feature=test[:, 0], bin=test[:, 1], left=bits, gain=gain, child=first)
+        leaves = self._leaf(totals.reshape(-1, 3), limits)
+        return trees.with_leaves(np.repeat(trees.depth[nodes] + 1, 2), **leaves), has_split
 
     def _with_roots(self, trees: Trees, roots: IntArray, sums: IntArray) -> Trees:
         """Return the trees with what the first sums tell of their roots."""
-        totals = np.array([self._totals(each) for each in sums])
-        return trees.changed(roots, **self._leaf(totals, trees.limits[roots]))
+        return trees.changed(roots, **self._leaf(self._totals(sums), trees.limits[roots]))
 
     def _leaf(self, totals: IntArray, limits: FloatArray) -> dict[str, FloatArray | IntArray]:
         """Return the arrays of nodes that have not been split, of their totals (nodes, 3)."""
-        values = [self.rule.value(*each, self.units) for each in zip(totals, limits, strict=True)]
-        value = self.rule.learning_rate * np.array(values)
+        value = self.rule.learning_rate * self.rule.values(totals, limits, self.units)
         return {"value": value, "weight": totals[:, 1] * self.units[1], "count": totals[:, 2], "limits": limits}
 
-    def _limits(self, before: FloatArray, split: Split) -> FloatArray:
-        """Return (2, 2) the limits of both children: their values lie on different sides of the middle of both."""
-        limits, sign = np.array([before, before]), int(self.columns[split.column, 3])
-        if sign:
-            middle = sum(self.rule.value(each, before, self.units) for each in split.totals) / 2
-            limits[0, (1 + sign) // 2] = limits[1, (1 - sign) // 2] = middle
+    def _limits(self, before: FloatArray, signs: IntArray, totals: IntArray) -> FloatArray:
+        """Return (nodes, 2, 2) the limits of children: their values lie on different sides of the middle of both."""
+        limits = np.repeat(before[:, None], 2, axis=1)
+        bound = np.flatnonzero(signs)
+        middle = self.rule.values(totals[bound], limits[bound], self.units).sum(axis=1) / 2
+        for side, sign in enumerate((signs[bound], -signs[bound])):
+            limits[bound, side, (1 + sign) // 2] = middle
         return limits
 
     def _totals(self, sums: IntArray) -> IntArray:
-        """Return (3,) the sums of all records: those of the first column's cells."""
-        return np.asarray(sums[: self.columns[0, 1] + 1].sum(axis=0))
+        """Return (nodes, 3) the sums of all records: those of the first column's cells."""
+        return np.asarray(sums[:, : self.columns[0, 1] + 1].sum(axis=1))

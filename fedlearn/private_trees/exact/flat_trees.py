@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class Trees:
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by their names."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: getattr(self, name) for name in SHAPES}
 
     def first(self, trees: int) -> Trees:
         """Return as many trees."""
@@ -99,12 +99,13 @@ class Trees:
     def with_leaves(self, depth: NDArray[np.int32], **given: Any) -> Trees:
         """Return the trees with new leaves of some depths behind all nodes; other arrays are empty unless given."""
         empty = {"feature": -1, "bin": -1, "child": -1, "limits": [-LARGEST, LARGEST]}
-        new = {
-            name: np.broadcast_to(np.asarray(given.get(name, empty.get(name, 0)), dtype), (len(depth), *shape))
-            for name, (dtype, shape) in SHAPES.items()
-            if name != "root"
-        } | {"depth": depth}
-        return replace(self, **{name: np.concatenate([getattr(self, name), rows]) for name, rows in new.items()})
+        new: dict[str, NDArray[Any]] = {}
+        for name, rows in self.arrays.items():
+            if name != "root":
+                new[name] = np.empty((len(rows) + len(depth), *rows.shape[1:]), rows.dtype)
+                new[name][: len(rows)] = rows
+                new[name][len(rows) :] = depth if name == "depth" else given.get(name, empty.get(name, 0))
+        return replace(self, **new)
 
     def changed(self, nodes: Any, **given: Any) -> Trees:
         """Return the trees with other numbers at some nodes."""

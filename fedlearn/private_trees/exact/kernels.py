@@ -78,6 +78,15 @@ def add_up(codes, firsts, places, parts, out):  # type: ignore[no-untyped-def]
 
 
 @compiled()
+def best_splits(sums, columns, taken, units, rule, limits, left, gain, test, of_left):  # type: ignore[no-untyped-def]
+    """Fill, for each node of (nodes, cells, 3) histograms, what `best_split` returns: gain, column and bin, totals."""
+    for node in range(len(sums)):
+        best = best_split(sums[node], columns, taken[node], units, rule, limits[node], left[node])
+        gain[node], test[node, 0], test[node, 1] = best[0], best[1], best[2]
+        of_left[node, 0], of_left[node, 1], of_left[node, 2] = best[3], best[4], best[5]
+
+
+@compiled()
 def best_split(sums, columns, taken, units, rule, limits, left):  # type: ignore[no-untyped-def]
     """Return gain, column, bin, and the left side's gradient, curvature and count; fill its cells into `left`.
 

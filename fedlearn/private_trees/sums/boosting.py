@@ -35,6 +35,7 @@ from fedlearn.private_trees.sums.boost_plan import PAIRS_A_ROUND, START_SHARE, B
 from fedlearn.private_trees.sums.counting import cell_sums, unbalance
 from fedlearn.private_trees.sums.losses import UNIT, Loss, pairs_of
 from fedlearn.private_trees.sums.record_partitions import Partitions
+from fedlearn.private_trees.sums.rounds_search import rate_for
 from fedlearn.private_trees.sums.views import Codes, Views
 from fedlearn.private_trees.weights import Whole, weighed
 
@@ -114,13 +115,13 @@ def _rounds(
     rng: np.random.Generator,
 ) -> AdditiveModel:
     score = np.tile(start, (len(target), 1))
-    chosen, steps = [], []
+    chosen, steps, rate = [], [], rate_for(plan.rounds, loss.outputs)
     for _ in range(plan.rounds):
         pairs = weighed(pairs_of(loss, score, target), whole)
         partition = choose(codes, partitions, partitions.drawn(PAIRS_A_ROUND, rng), pairs, loss, plan, noise)
         sums = cell_sums(codes, partitions, partition, pairs)
         released = in_records(geometric(sums, sensitivity=UNIT, epsilon=plan.sums, noise=noise))
-        step = step_of(released, loss, variance_of(plan.sums))
+        step = rate * step_of(released, loss, variance_of(plan.sums))
         score += step[partitions.cell_of(partition, codes)]
         chosen.append(partition)
         steps.append(step)

@@ -57,12 +57,15 @@ class CyclicBoosting:
         Number of pairs of columns among the parts, of the columns that explain most.
     alone
         Whether round 1 is the only round, and asks for the start alone.
+    rate
+        Factor of all steps (`rounds.rate_for`).
     """
 
     views: Views
     loss: Loss
     pairs: int
     alone: bool = False
+    rate: float = 1.0
 
     def length(self, round_number: int) -> int:
         """Return the number of sums of a round; after round 1, enough for the largest part."""
@@ -120,7 +123,7 @@ class CyclicBoosting:
             if np.isfinite(records):
                 of_cells = self._expected(of_cells, start, records, noise)
                 noise /= SPREAD_OF_FEW[self._has_classes] ** 2
-            model.steps.append(step_on(part, of_cells, self.loss, noise))
+            model.steps.append(self.rate * step_on(part, of_cells, self.loss, noise))
         return model
 
     def _is_sure(self, sums: list[FloatArray], variance: float) -> bool:

@@ -1,4 +1,4 @@
-"""Number of rounds of a federated model of sums, by public numbers alone; this folder's README has the search."""
+"""Number of rounds and rate of a model of sums, by public numbers alone; this folder's README has the search."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ def rounds_for(epsilon: float, nodes: int, declared: int | None = None) -> int:
         return 1
     fewest = max(round(FEWEST_ROUNDS * min(budget / ENOUGH, 1.0) ** FALL), 2)
     return int(min(max(round(15 * budget**0.45), fewest), MOST_ROUNDS))
+
+
+def rate_for(rounds: int, outputs: int) -> float:
+    """Return the factor of all steps: 1 for one score a record, for K scores of K classes 2 / sqrt(rounds), at most 1.
+
+    Curvatures of more than two classes are cut to what a record may add beside its gradient (`losses`): to 1 / K of
+    the curvature that gradients of equally likely classes have. So a step is up to K times as long as Newton's, and
+    where little noise shrinks it, scores swing instead of settling. Two classes and numbers have their whole curvature.
+
+    >>> rate_for(100, 1), rate_for(100, 3), rate_for(4, 3)
+    (1.0, 0.2, 1.0)
+    """
+    return 1.0 if outputs == 1 else min(2 / math.sqrt(max(rounds, 1)), 1.0)
 
 
 def is_little(epsilon: float, nodes: int, declared: int | None = None) -> bool:

@@ -23,6 +23,7 @@ from fedlearn.private_trees.federated.models.table_checks import views_of
 from fedlearn.private_trees.sums.boosted import WIDTH
 from fedlearn.private_trees.sums.cyclic import FIRST_SHARE, CyclicBoosting, CyclicModel
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic
+from fedlearn.private_trees.sums.rounds_search import rate_for
 
 PAIRS_FOR_CLASSES, PAIRS_FOR_NUMBERS = 0, 3
 
@@ -54,8 +55,9 @@ class Boosting(SumsModel):
     def planned(self, config: RunConfig) -> Self:
         """Return the model of a run with these settings."""
         made = super().planned(config)
+        made.cyclic = replace(self.cyclic, rate=rate_for(config.rounds.total, self.cyclic.loss.outputs))
         if config.rounds.total == 1:  # one round can learn the start alone, which gets all of epsilon
-            made.plan, made.cyclic = replace(made.plan, first=1.0), replace(self.cyclic, alone=True)
+            made.plan, made.cyclic = replace(made.plan, first=1.0), replace(made.cyclic, alone=True)
         made._last = None  # it was computed under another plan
         return made
 

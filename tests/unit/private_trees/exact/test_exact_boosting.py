@@ -84,7 +84,7 @@ def grown_by(model, parts):
         for node in nodes:
             node.check_state(state)
         sums = sum(node.asked(state, part) for node, part in zip(nodes, parts, strict=True))
-        server.check_sums({"sums": sums, "reports": np.ones(1, np.int64)}, before=layout_of(state), max_examples=400)
+        server.check_sums({"sums": sums, "reports": np.ones(1, np.int64)}, before=layout_of(state), max_examples=1000)
         reports = np.append(state["reports"], len(parts))
         state = server.condensed({**state, "sums": np.append(state["sums"], sums), "reports": reports})
     return state
@@ -104,6 +104,28 @@ def test_trees_of_uneven_nodes_are_those_of_one_table(case):
     assert same(grown_by(model, [*shards(rows, 8), rows.at(slice(0, 0))]), pooled)
     order = np.random.default_rng(5).permutation(len(rows))
     assert same(grown_by(model, [rows.at(order)]), pooled)
+
+
+@pytest.mark.parametrize(
+    ("case", "nodes"),
+    [
+        pytest.param(case, nodes, marks=[] if (case, nodes) == ("two classes", 40) else pytest.mark.long)
+        for case in CASES
+        for nodes in (40, 200)
+    ],
+)
+def test_scores_of_many_uneven_nodes_are_those_of_one_table(case, nodes):
+    target, options = CASES[case]
+    model, data = model_of(target, **options), table(target, frame(1000))
+    rng, rows, order = np.random.default_rng(nodes), data.train, np.argsort(data.train.targets, kind="stable")
+    ends = np.sort(rng.integers(30, len(rows), nodes - 3))
+    parts = [rows.at(order[:0]), rows.at(order[:30]), *(rows.at(part) for part in np.split(order, [30, *ends])[1:])]
+    sizes = [len(part) for part in parts]
+    assert len(parts) == nodes and sum(sizes) == len(rows) and min(sizes) == 0 and max(sizes) > 3 * np.mean(sizes)
+    if target in CLASSES:
+        assert len({*parts[1].targets.tolist()}) == 1
+    pooled, apart = model.score(grown_by(model, [rows]), rows.inputs), grown_by(model, parts)
+    assert np.abs(model.score(apart, rows.inputs) - pooled).max() == 0.0 and np.ptp(pooled) > 0
 
 
 @pytest.mark.parametrize(
