@@ -15,6 +15,7 @@ import typer
 
 from fedlearn.commands.admit import admit, request
 from fedlearn.commands.audit import audit
+from fedlearn.commands.backup import backup, restore
 from fedlearn.commands.brief import Brief
 from fedlearn.commands.check import check
 from fedlearn.commands.client import client
@@ -79,7 +80,7 @@ RUN, LOOK, NETWORK, PRIVACY, DEVELOP = "Run", "Look at runs", "Over a network", 
 _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     RUN: (simulate, sweep, plan, run, stop, settings),
     LOOK: (partitions, runs, report, dashboard, compare, predict, verify, forget, worth),
-    NETWORK: (server, client, submit, status, keys, request, admit, peers),
+    NETWORK: (server, client, submit, status, keys, request, admit, peers, backup, restore),
     PRIVACY: (declare, ledger, audit),
     DEVELOP: (new, check, doctor),
 }
