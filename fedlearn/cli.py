@@ -14,6 +14,7 @@ import click
 import typer
 
 from fedlearn.commands.admit import admit, request
+from fedlearn.commands.agree import agree
 from fedlearn.commands.audit import audit
 from fedlearn.commands.backup import backup, restore
 from fedlearn.commands.brief import Brief
@@ -81,7 +82,7 @@ _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     RUN: (simulate, sweep, plan, run, stop, settings),
     LOOK: (partitions, runs, report, dashboard, compare, predict, verify, forget, worth),
     NETWORK: (server, client, submit, status, keys, request, admit, peers, backup, restore),
-    PRIVACY: (declare, ledger, audit),
+    PRIVACY: (declare, ledger, agree, audit),
     DEVELOP: (new, check, doctor),
 }
 _EPILOGS: dict[Callable[..., None], str] = {simulate: EXAMPLES, sweep: SWEEPS, plan: PLANS}

@@ -32,14 +32,36 @@ def _show(found: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from fedlearn.engine.deployment.status_page import clock_of
+
     console = Console()
-    sites = Table("client", "key", "online", "last seen (UTC)", "updates", "refusals", box=None, padding=(0, 2, 0, 0))
+    sites = Table(
+        "client",
+        "key",
+        "online",
+        "last seen (UTC)",
+        "version",
+        "clock",
+        "updates",
+        "refusals",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
     for each in found["sites"]:
         words = ", ".join(f"{word} {count}" for word, count in each["refusals"].items())
         number = str(each["client"]) if each["client"] >= 0 else "?"
         online = "[green]yes[/]" if each["is_online"] else "[yellow]no[/]"
         seen = each["last_seen"] or "never"
-        sites.add_row(number, each["fingerprint"], online, seen, str(each["updates"]), escape(printable(words)))
+        sites.add_row(
+            number,
+            each["fingerprint"],
+            online,
+            seen,
+            each["version"],
+            clock_of(each["behind"]),
+            str(each["updates"]),
+            escape(printable(words)),
+        )
     runs = Table("run", "state", "rounds", "attempt", "phase", "last trouble", box=None, padding=(0, 2, 0, 0))
     for each in found["runs"]:
         rounds = f"{each['completed']}/{each['rounds']}"
