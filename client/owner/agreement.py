@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 
-from client.owner.policy import CODE_NOT_ALLOWED, POLICY_UNREADABLE, names_code
+from client.owner.policy import CODE_NOT_ALLOWED, POLICY_UNREADABLE, asks_ours, names_code
 from client.request import Request
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.policy import Policy
 from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.core.errors import UsageError, printable
-from fedlearn.models import model_spec
+from fedlearn.models import MODELS, model_spec
 from fedlearn.plugins.own_packages import own_files
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.runs.agreements import NO, SHORT, Agreements
@@ -38,7 +39,7 @@ def not_agreed(request: Request) -> str:
     if not (folder := request.context.node_config.get(ASK)):
         return ""
     config = request.config
-    if names_code(config) or config.client.mods:
+    if config.model.name not in MODELS or names_code(config) or config.client.mods or not asks_ours(request):
         return CODE_NOT_ALLOWED
     run, study = ids_of(config)
     try:
@@ -76,13 +77,12 @@ def page_of(config: RunConfig) -> str:
     """Return the page of a run: what is learned, what leaves, what it costs, who sees it, and all settings."""
     run, _ = ids_of(config)
     rounds = config.rounds.total
-    code = sha256(b"".join(path.read_bytes() for _, path in sorted(own_files().items()))).hexdigest()
     weights = config.model.initial_sha256 or "new ones, by the seed" * (not config.model.initial) or "not said"
     lines = {
         "Run": run,
         "Model": f"{config.model.name}, {rounds} rounds, at most {config.clients} clients",
         "Data": f"{config.data.dataset or 'the data of this client'}",
-        "Code": f"fedlearn {_version()}, SHA-256 {code}; no other code",
+        "Code": f"fedlearn {_version()}, SHA-256 {_code()}; no other code",
         "Base weights": weights,
         "What leaves": _leaves(config),
         "What it costs": _costs(config),
@@ -112,6 +112,11 @@ def _seen(config: RunConfig) -> str:
     if config.secure.sums == "masked":
         return "the server sees the sum of the clients that take part; all clients see the model"
     return "the server sees what this client sends; all clients see the model"
+
+
+@cache
+def _code() -> str:
+    return sha256(b"".join(path.read_bytes() for _, path in sorted(own_files().items()))).hexdigest()
 
 
 def _version() -> str:

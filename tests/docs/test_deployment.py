@@ -11,7 +11,7 @@ import yaml
 
 from client import ledger
 from client.learners import LEARNERS
-from client.owner import error_disclosure, policy
+from client.owner import agreement, error_disclosure, policy
 from fedlearn.config.policy import Policy
 from fedlearn.core.refusals import REFUSALS, word_for
 from fedlearn.engine.deployment.monitor import ROUTES
@@ -22,7 +22,15 @@ from tests.docs.pages import ROOT
 HOWTO = ROOT / "docs" / "howto"
 PAGES = {
     name: (HOWTO / f"{name}.md").read_text()
-    for name in ("deployment", "deployment_owner", "deployment_upkeep", "kubernetes", "monitoring", "admission")
+    for name in (
+        "deployment",
+        "deployment_owner",
+        "deployment_upkeep",
+        "kubernetes",
+        "monitoring",
+        "admission",
+        "handbook",
+    )
 }
 UNITS = dict(re.findall(r"```\{code-block\} ini\n:caption: (\S+)\n\n(.*?)```", PAGES["deployment"], re.DOTALL))
 
@@ -128,7 +136,7 @@ def test_every_reason_that_is_no_word_stands_on_the_page():
     )
     reasons = {
         value
-        for module in (policy, error_disclosure, ledger)
+        for module in (policy, error_disclosure, ledger, agreement)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str) and re.fullmatch(r"[a-z]+(-[a-z]+)+", value)
     }

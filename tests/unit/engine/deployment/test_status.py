@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from datetime import UTC, datetime
+from hashlib import sha256
 from html.parser import HTMLParser
 
 import pytest
@@ -165,3 +166,14 @@ def test_the_command_prints_tables_or_json(place, monkeypatch):
     assert "\x1b" not in shown.output and "[bold]one" in shown.output
     found = json.loads(CliRunner().invoke(app, ["status", "--json"]).output)
     assert len(found["sites"]) == 5 and found["certificate_until"]
+
+
+def test_version_and_clock_stand_where_the_server_has_noted_them(place):
+    said = {sha256(b"a").hexdigest()[:16]: {"version": "0.2.0", "behind": 7.4}}
+    (place / "state" / "clients.json").write_text(json.dumps(said))
+    first, second, *_ = status(place)["sites"][1:]
+    assert (first["version"], first["behind"]) == ("0.2.0", 7.4) and (second["version"], second["behind"]) == ("", None)
+    assert "<td>7 s behind</td>" in page_of(status(place))
+    for damaged in ("", "[]", "{"):
+        (place / "state" / "clients.json").write_text(damaged)
+        assert {each["version"] for each in status(place)["sites"]} == {""}
