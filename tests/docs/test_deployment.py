@@ -146,3 +146,18 @@ def test_every_reason_that_is_no_word_stands_on_the_page():
 def test_the_policy_on_the_page_has_every_entry():
     shown = PAGES["deployment_owner"].partition(":caption: policy.toml\n\n")[2].partition("```")[0]
     assert {line.split(" = ")[0] for line in shown.splitlines()} == set(Policy.model_fields)
+
+
+def test_the_duties_name_commands_that_there_are_and_threats_name_tests_that_there_are():
+    page = (ROOT / "docs" / "explanations" / "duties.md").read_text()
+    duties = rows(page, "| duty | fedlearn | NVFlare | Fed-BioMed | Flower |")
+    assert len(duties) == 30 and sum(not row[1].startswith("no:") for row in duties) >= 27
+    for row in duties:
+        for command, option in re.findall(r"`fedlearn ([a-z]+)(?: (--[a-z-]+))?`", row[1]):
+            assert command in COMMANDS
+            assert not option or option in {each for one in COMMANDS[command].params for each in one.opts}
+    threats = rows(page, "| who | tries | what happens | test |")
+    assert len(threats) == 12
+    for row in threats:
+        for file in re.findall(r"`(tests/\S+\.py)`", row[3]):
+            assert (ROOT / file).is_file()
