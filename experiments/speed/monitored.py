@@ -1,6 +1,6 @@
 """Measure the CPU and the time of a run with and without a monitor that is scraped once a second, in pairs.
 
-    python -m experiments.speed.monitored --pairs 9 --rounds 40
+    python -m experiments.speed.monitored --pairs 9 --rounds 15
 
 Each pair is two runs with the same seed, in turns first with and first without the monitor. The monitor is that of
 ``fedlearn server --metrics``; its numbers and its status page are both fetched once a second. CPU is what the process
@@ -109,15 +109,15 @@ def main() -> None:
     """Print the medians."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     pairs = []
     for number in range(options.pairs):
         with tempfile.TemporaryDirectory() as place:
             pairs.append(pair(Path(place), options.rounds, is_first_with=number % 2 == 0))
     table = Table("with / without", "median", "quartiles", title=f"{options.pairs} pairs of {options.rounds} rounds")
-    for at, title in enumerate(("CPU of a round", "time of a round")):
-        table.add_row(*shown(title, [each[True][at] / each[False][at] for each in pairs]))
+    table.add_row(*shown("CPU of a round", [each[True][0] / each[False][0] for each in pairs]))
+    table.add_row(*shown("time of a round", [each[True][1] / each[False][1] for each in pairs]))
     Console().print(table)
 
 

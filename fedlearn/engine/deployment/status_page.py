@@ -19,6 +19,7 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .35rem .9rem .35rem 0; border-bottom: 1px solid #8885; }
 th { font-weight: 600; } th, td { white-space: nowrap; } td:last-child { white-space: normal; min-width: 15rem; }
+td:first-child { white-space: normal; overflow-wrap: anywhere; max-width: 20rem; }
 td.number { font-variant-numeric: tabular-nums; }
 .yes { color: light-dark(#15692f, #7bd88f); } .no { color: light-dark(#8a4b00, #f2b46b); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.2rem; } dd { margin: 0; }

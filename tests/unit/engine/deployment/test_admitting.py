@@ -16,7 +16,7 @@ from fedlearn.commands import admit as admit_module
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import admitting
 from fedlearn.engine.deployment.admitting import Admissions, make_request, read_request
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.keys import make_keys, new_node_key, public_line
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.secure.keys import NodeKey, listed_keys, node_keys_in
 
@@ -140,6 +140,24 @@ def test_requests_of_strangers_take_a_bounded_place_and_decided_ones_do_not_coun
     assert (tmp_path / "admissions.log").stat().st_size == size
     found.refuse(sites[0].fingerprint, why="nobody")
     assert found.receive(sites[2]).step == "received"
+
+
+@pytest.mark.long
+def test_ten_thousand_requests_of_strangers_harm_no_admitted_site(tmp_path):
+    """Signatures are checked before; here the log alone is tried."""
+    found, honest = Admissions(tmp_path, now=NOW), asked(tmp_path / "site")
+    found.receive(honest)
+    found.approve(honest.fingerprint)
+    refused = 0
+    for number in range(10_000):
+        try:
+            found.receive(replace(honest, name=f"site {number}", key=public_line(new_node_key())))
+        except UsageError:
+            refused += 1
+    assert refused == 10_000 - admitting.MOST_WAITING
+    assert (tmp_path / "admissions.log").stat().st_size < 1000 * admitting.MOST_WAITING
+    assert found.latest()[honest.fingerprint].step == "approved"
+    assert found.receive(rotated(tmp_path / "site")).step == "approved"  # also now
 
 
 @pytest.mark.parametrize("way", ["edited", "cut", "reordered", "removed"])
