@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -68,7 +69,7 @@ def ids_of(config: RunConfig) -> tuple[str, str]:
     return _digest(plain), _digest(study)
 
 
-def _digest(plain: dict[str, object]) -> str:
+def _digest(plain: Mapping[str, object]) -> str:
     whole = json.dumps([_version(), plain], sort_keys=True, default=str).encode()
     return sha256(whole).hexdigest()[:SHORT]
 

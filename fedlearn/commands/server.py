@@ -140,5 +140,5 @@ def _read(file: Path, known: dict[str, Any]) -> tuple[dict[str, Any], list[str]]
             wanted = "true or false" if kind is bool else "a text in quotes"
             wrong.append(f"--config {file}: {name} = {quoted(str(value))}: write {wanted}")
         else:
-            found[flag] = Path(value) if flag in FILES else value
+            found[flag] = Path(str(value)) if flag in FILES else value
     return found, wrong
