@@ -116,8 +116,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as place:
             pairs.append(pair(Path(place), options.rounds, is_first_with=number % 2 == 0))
     table = Table("with / without", "median", "quartiles", title=f"{options.pairs} pairs of {options.rounds} rounds")
-    table.add_row(*shown("CPU of a round", [each[True][0] / each[False][0] for each in pairs]))
-    table.add_row(*shown("time of a round", [each[True][1] / each[False][1] for each in pairs]))
+    table.add_row(*shown("CPU of the run", [each[True][0] / each[False][0] for each in pairs]))
+    table.add_row(*shown("time of the run", [each[True][1] / each[False][1] for each in pairs]))
     Console().print(table)
 
 

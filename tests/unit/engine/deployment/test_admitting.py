@@ -143,8 +143,9 @@ def test_requests_of_strangers_take_a_bounded_place_and_decided_ones_do_not_coun
 
 
 @pytest.mark.long
-def test_ten_thousand_requests_of_strangers_harm_no_admitted_site(tmp_path):
-    """Signatures are checked before; here the log alone is tried."""
+def test_ten_thousand_requests_of_strangers_harm_no_admitted_site(tmp_path, monkeypatch):
+    """Signatures are checked before; here the log alone is tried, with room for few."""
+    monkeypatch.setattr(admitting, "MOST_WAITING", 20)
     found, honest = Admissions(tmp_path, now=NOW), asked(tmp_path / "site")
     found.receive(honest)
     found.approve(honest.fingerprint)
