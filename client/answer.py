@@ -11,7 +11,7 @@ from client.isolated_fits import learner_of
 from client.learners.plain_answer import Answer
 from client.owner.error_disclosure import is_private
 from client.request import Request
-from client.secure_sums import node as summing
+from client.secure_sums import secure_node as summing
 from fedlearn import flower, wire
 from fedlearn.aggregation import STATE
 from fedlearn.compression import Codec, Payload, load_codec, parcel_codec

@@ -16,7 +16,7 @@ from client.owner.error_disclosure import Withheld, is_private, wait_for_a_whole
 from client.request import Request, at_home
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
-from fedlearn.core.node import NodeTraits, NodeTrial
+from fedlearn.core.client_facts import NodeTraits, NodeTrial
 from fedlearn.core.refusals import NOT_READY
 from fedlearn.core.state import State
 from fedlearn.data.cache import checked

@@ -20,7 +20,7 @@ from fedlearn.data.data_spec import Examples
 from fedlearn.data.drawing import nothing_held_out
 from fedlearn.data.naming import is_path
 from fedlearn.data.partitioning import partition_table
-from fedlearn.data.partitions import PartitionTable, measured_on
+from fedlearn.data.rows_of_nodes import PartitionTable, measured_on
 from fedlearn.models.loaded import dataset_of, loaded
 from fedlearn.models.model import Scored, Tryable
 
@@ -106,7 +106,7 @@ def examples_of(request: Request) -> NDArray[np.integer[Any]]:
 
 
 def examples_to_test(request: Request) -> Examples:
-    """Return the examples on which the node measures a state; see `fedlearn.data.partitions.measured_on`."""
+    """Return the examples on which the node measures a state; see `fedlearn.data.rows_of_nodes.measured_on`."""
     table, place = _holdings(request)
     return measured_on(loaded(request.config)[0], table, place)
 

@@ -15,7 +15,7 @@ from client.memory import NodeMemory, NodeStatus, keep, memory_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.config.policy import SIMULATED
-from fedlearn.config.tables.running import DEVICE_SETTING
+from fedlearn.config.tables.running_settings import DEVICE_SETTING
 from fedlearn.core.cohort import Instruction
 from fedlearn.core.errors import UsageError
 

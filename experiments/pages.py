@@ -12,8 +12,8 @@ from shutil import copyfile
 
 from fedlearn.core.errors import UsageError
 from fedlearn.report.stored import StoredRun
+from fedlearn.runs.file_names import SUMMARY
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.names import SUMMARY
 
 FIGURES = "figures"  # beside the page
 

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from fedlearn.models import NOTHING, Evaluation, Model, ModelSpec, torch_module
     from fedlearn.models.objectives import Classification, Labels, NextToken, Objective, Regression
     from fedlearn.models.output_axes import named_logits
-    from fedlearn.models.slices.layers import SliceRule
     from fedlearn.models.slices.slicing import SLICE, KeepUnits, Slices, Slicing, ordered_units, rolling_units
+    from fedlearn.models.slices.slicing_rules import SliceRule
     from fedlearn.models.slices.tracing import SlicedModule, sliced_module
     from fedlearn.models.torch.gradients import owned
     from fedlearn.models.torch.parts import last_layer
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from server.collecting import collect
     from server.committing import abandon, committed_or_not
     from server.feature import Added, Feature, Instructions, Measures, NewState
-    from server.phases.answers import ask_nodes
+    from server.phases.evaluation_answers import ask_nodes
     from server.rules import Asked, Rule
     from server.run import ServerRun
     from server.schedules import Schedule
@@ -89,7 +89,7 @@ _NAMES = {
     "fedlearn.core.metrics": "Metrics",
     "fedlearn.core.spread": "Spread",
     # slices
-    "fedlearn.models.slices.layers": "SliceRule",
+    "fedlearn.models.slices.slicing_rules": "SliceRule",
     "fedlearn.models.slices.slicing": "SLICE KeepUnits Slices Slicing ordered_units rolling_units",
     "fedlearn.models.slices.tracing": "SlicedModule sliced_module",
     # learners
@@ -125,7 +125,7 @@ _NAMES = {
     # features of a round, and their parts at nodes
     "server.feature": "Added Feature Instructions Measures NewState",
     "server.rules": "Asked Rule",
-    "server.phases.answers": "ask_nodes",
+    "server.phases.evaluation_answers": "ask_nodes",
     "client.node_feature": "NodeFeature",
     "client.learners.plain_answer": "Answer",
     "client.request": "Request",

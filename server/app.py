@@ -14,9 +14,9 @@ from fedlearn.core.errors import SettingError
 from fedlearn.core.stopping import Stopped, shielded
 from fedlearn.plugins.registry import call_plugin
 from fedlearn.runs.checksums import write_checksums
+from fedlearn.runs.file_names import MANIFEST
 from fedlearn.runs.folder import RunFolder, new_folder
 from fedlearn.runs.log import EventLog
-from fedlearn.runs.names import MANIFEST
 from fedlearn.runs.stop_requests import stoppable
 from server.phases.tested import tested
 from server.planning.begin_or_resume import reached, run_in, selector_of

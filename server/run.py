@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 from flwr.serverapp import Grid
 
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.tables.rounds import RoundSettings
+from fedlearn.config.tables.round_settings import RoundSettings
 from fedlearn.core.clock import Clock
 from fedlearn.core.cohort import Member
 from fedlearn.core.metric import Measured, of_validation
 from fedlearn.core.state import State
 from fedlearn.models.loaded import Traits, finished_in
 from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.file_names import NODES
 from fedlearn.runs.log import EventLog
-from fedlearn.runs.names import NODES
-from fedlearn.runs.nodes import NodeTable
-from fedlearn.runs.usage import RunTime
+from fedlearn.runs.machine_usage import RunTime
+from fedlearn.runs.nodes_csv import NodeTable
 from server.early_stopping import Stopping, stops_by
 from server.exchange.exchange import Exchange
 from server.exchange.frozen_arrays import Unsent

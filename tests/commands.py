@@ -9,7 +9,7 @@ from unittest.mock import patch
 import typer
 
 from fedlearn.cli import app
-from fedlearn.engine.deployment.client import ClientOptions
+from fedlearn.engine.deployment.client_processes import ClientOptions
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
@@ -22,7 +22,7 @@ def parsed(name: str, words: Sequence[str]) -> dict[str, Any]:
 
 def client_options(command: Sequence[str]) -> ClientOptions:
     """Return the options with which ``fedlearn client ...`` would run its client."""
-    with patch("fedlearn.engine.deployment.client.run") as run:
+    with patch("fedlearn.engine.deployment.client_processes.run") as run:
         COMMANDS["client"].main(list(command[2:]), standalone_mode=False)
     options: ClientOptions = run.call_args.args[0]
     return options

@@ -125,7 +125,7 @@ def longest_chain(graph: Graph) -> list[str]:
 def room_of(name: str) -> str:
     """Return the room in which a module lies.
 
-    >>> room_of("fedlearn.data.tables"), room_of("server.phases.selection"), room_of("fedlearn")
+    >>> room_of("fedlearn.data.encoded_tables"), room_of("server.phases.selection"), room_of("fedlearn")
     ('fedlearn.data', 'server', 'fedlearn')
     """
     parts = name.split(".")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from client.learners.learner import LocalFit, LocalTask
-from client.ledger import own_noise
 from client.node_feature import Fit, NodeFeature
+from client.node_ledger import own_noise
 from client.request import Request
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON

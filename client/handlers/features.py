@@ -7,7 +7,7 @@ from flwr.app import Message, RecordDict
 from client.node_feature import features_of
 from client.owner.error_disclosure import Withheld, is_private
 from client.owner.guards import guarded
-from client.owner.policy import NOT_MEASURED
+from client.owner.owner_refusals import NOT_MEASURED
 from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.core.errors import Refused

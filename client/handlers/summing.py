@@ -8,11 +8,11 @@ from client.owner.error_disclosure import log
 from client.owner.guards import guarded
 from client.owner.signed_sets import remember_set, settle_set
 from client.request import Request
-from client.secure_sums.node import part_in, said_in
+from client.secure_sums.secure_node import part_in, said_in
 from fedlearn import wire
 from fedlearn.secure import texts
-from fedlearn.secure.messages import Roster, Shared, Survivors, Unlisted, Unmasking
-from fedlearn.secure.policy import UnlistedPeers
+from fedlearn.secure.demands import UnlistedPeers
+from fedlearn.secure.protocol_messages import Roster, Shared, Survivors, Unlisted, Unmasking
 
 
 def share(request: Request) -> Message:

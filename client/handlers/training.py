@@ -11,18 +11,18 @@ from flwr.app import Message, RecordDict
 from client.acknowledged_sums import undo_from
 from client.answer import report
 from client.examples import adds_too_few, examples_of, training_set
-from client.handlers.evaluation import measured
+from client.handlers.evaluation_handler import measured
 from client.isolated_fits import fits_of, learner_of, why_not_stacked
 from client.learners.learner import LocalFit, LocalTask
 from client.learners.plain_answer import Answer
-from client.ledger import NodeBudget
 from client.mods import with_mods
 from client.node_feature import features_of, fitted, own_state, reported
+from client.node_ledger import NodeBudget
 from client.owner.error_disclosure import is_private, withheld
 from client.owner.guards import guarded
+from client.owner.owner_refusals import NOT_ENOUGH
 from client.owner.participation import check_separated, count_participation
-from client.owner.policy import NOT_ENOUGH
-from client.received.downlink import state_in
+from client.received.received_state import state_in
 from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.cache.trusted import say_once

@@ -44,13 +44,13 @@ from fedlearn.data.data_spec import Examples
 from fedlearn.data.drawing import drawn
 from fedlearn.models.per_example import check_apart, clipped_sum_of, places_alike
 from fedlearn.models.per_example.clipped_sum import ClippedSum
-from fedlearn.models.per_example.examples import made_up
+from fedlearn.models.per_example.made_up_examples import made_up
 from fedlearn.models.per_example.one_by_one import OneByOne
 from fedlearn.models.torch.device import seed_torch
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.privacy import gaussian
 from fedlearn.privacy.accounts import GaussianRounds
-from fedlearn.privacy.records import RecordPlan
+from fedlearn.privacy.record_costs import RecordPlan
 
 Rows = NDArray[np.integer[Any]]
 SECURE_PLACES = 32  # of a batch of one shape: with many most stay empty, few take longer for each

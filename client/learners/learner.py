@@ -13,7 +13,7 @@ from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples
-from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedlearn.config.tables.learning import TrainingSettings
+from fedlearn.config.tables.learning_settings import TrainingSettings
 from fedlearn.core.errors import SettingError
 from fedlearn.plugins import tables
 from fedlearn.plugins.options import options_for

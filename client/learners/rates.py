@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import cos, pi
 from typing import Protocol
 
-from fedlearn.config.tables.learning import TrainingSettings
+from fedlearn.config.tables.learning_settings import TrainingSettings
 from fedlearn.plugins import tables
 from fedlearn.plugins.registry import Registry
 

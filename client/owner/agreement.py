@@ -16,11 +16,11 @@ from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 
-from client.owner.policy import CODE_NOT_ALLOWED, POLICY_UNREADABLE, asks_ours, names_code
+from client.owner.owner_refusals import CODE_NOT_ALLOWED, POLICY_UNREADABLE, asks_ours, names_code
 from client.request import Request
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.policy import Policy
-from fedlearn.config.tables.running import DEVICE_SETTING
+from fedlearn.config.tables.running_settings import DEVICE_SETTING
 from fedlearn.core.errors import UsageError, printable
 from fedlearn.models import MODELS, model_spec
 from fedlearn.plugins.own_packages import own_files

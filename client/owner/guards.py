@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from client.owner.agreement import not_agreed
 from client.owner.error_disclosure import discreet, withheld
 from client.owner.memory_file import memory_at_home
-from client.owner.policy import AS_IF_LOADED, refused
+from client.owner.owner_refusals import AS_IF_LOADED, refused
 from client.received.kept_frozen import use
 from client.request import Request
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from client.request import Request
 from fedlearn.core.errors import UsageError
-from fedlearn.secure import keys, level, policy
+from fedlearn.secure import demands, key_agreement, level
 
 PEERS, KEY, LEAST, COLLUDING = "peers", "node-key", "least-peers", "colluding-peers"  # names in the config of a node
 
@@ -25,34 +25,34 @@ def colluders_of(request: Request) -> int:
     return int(request.context.node_config.get(COLLUDING, 0))
 
 
-def key_of(request: Request) -> keys.NodeKey | None:
+def key_of(request: Request) -> key_agreement.NodeKey | None:
     """Return the key with which the node signs in all runs; None where its owner lists no peers."""
     config = request.context.node_config
-    return keys.NodeKey(_read(str(config[KEY]))) if PEERS in config else None
+    return key_agreement.NodeKey(_read(str(config[KEY]))) if PEERS in config else None
 
 
-def listed_by(request: Request) -> list[keys.ListedKey]:
+def listed_by(request: Request) -> list[key_agreement.ListedKey]:
     """Return the keys that the owner of the node lists, also of peers that have left."""
     config = request.context.node_config
-    return keys.listed_keys(_read(str(config[PEERS]))) if PEERS in config else []
+    return key_agreement.listed_keys(_read(str(config[PEERS]))) if PEERS in config else []
 
 
-def demands_of(request: Request) -> policy.Demands:
+def demands_of(request: Request) -> demands.Demands:
     """Return what the node demands of a roster: a real node goes by no setting of the server's."""
     secure, config = request.config.secure, request.context.node_config
     fewest = max(secure.group_size, level.FEWEST)
     shares = request.config.fewest_reports if request.config.privacy.trust == "distributed" else 0
     if not request.is_real:
-        return policy.Demands(fewest=fewest, summed=shares, colluders=secure.colluders, security=secure.security)
+        return demands.Demands(fewest=fewest, summed=shares, colluders=secure.colluders, security=secure.security)
     if PEERS not in config:
-        return policy.Demands(fewest=fewest, summed=shares)
+        return demands.Demands(fewest=fewest, summed=shares)
     colluders = colluders_of(request)
     try:
-        peers = keys.node_keys_in(_read(str(config[PEERS])), colluders=colluders)
+        peers = key_agreement.node_keys_in(_read(str(config[PEERS])), colluders=colluders)
     except ValueError as error:
         raise UsageError(f"--peers {config[PEERS]}: {error}") from None
     fewest = max(int(config.get(LEAST, level.FEWEST)), fewest, colluders + 2)  # at least two honest nodes
-    return policy.Demands(peers=peers, fewest=fewest, summed=max(fewest, shares), colluders=colluders)
+    return demands.Demands(peers=peers, fewest=fewest, summed=max(fewest, shares), colluders=colluders)
 
 
 def _read(file: str) -> bytes:

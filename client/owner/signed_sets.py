@@ -8,7 +8,7 @@ set of the owner, whatever their settings are. A question of training is told by
 
 An attempt that comes to nothing is made again with other nodes, and nothing of its set is unmasked then: within one
 round of one run a node signs the set of each attempt, and the protocol lets it help to unmask one
-(`fedlearn.secure.node`). Sets of other attempts count as signed as long as the node has unmasked none of the round.
+(`fedlearn.secure.node_protocol`). Sets of other attempts count as signed as long as the node has unmasked none of the round.
 
 **Claim.** Let the owners of all nodes list peers, and let their nodes sign one set for each question. Then all sums of
 one question together tell what a single honest node has added to no server, with at most c colluding nodes, where c is

@@ -12,8 +12,8 @@ from typing import Any
 from client.request import Request
 from fedlearn import wire
 from fedlearn.config import RunConfig, per_run
+from fedlearn.core.client_facts import LACKS
 from fedlearn.core.errors import Refused
-from fedlearn.core.node import LACKS
 from fedlearn.core.state import State, digest_of
 from fedlearn.models.loaded import loaded
 

@@ -13,7 +13,7 @@ from experiments.algorithms.grids import ALGORITHM, Grid
 from experiments.algorithms.ranks import ranks_of
 from experiments.intervals import Interval
 from experiments.looks import legend, styles_of
-from fedlearn.report.charts.learning import line_of
+from fedlearn.report.charts.curves import line_of
 from fedlearn.report.charts.plots import PALETTE, add_line, drawn, whole_ticks
 from fedlearn.sweeps.results import PlannedPoint
 

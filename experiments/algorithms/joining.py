@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from fedlearn.core.errors import UsageError
+from fedlearn.runs.file_names import SUMMARY
 from fedlearn.runs.folder import RunFolder
-from fedlearn.runs.names import SUMMARY
 
 RUNS = "*/*/runs/*"  # below the folder of a grid: CELL/(tuning or reported)/runs/RUN
 

@@ -10,7 +10,7 @@ from experiments.algorithms.spent import cpu_seconds, until
 from experiments.intervals import Interval
 from experiments.pages import commit_of
 from fedlearn.core.gains import Gains
-from fedlearn.report.gains import compared
+from fedlearn.report.gains_rows import compared
 from fedlearn.report.numbers import MeanSd, count, count_spread, number
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table

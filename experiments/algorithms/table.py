@@ -28,8 +28,8 @@ from fedlearn.config import flat_from_assignments
 from fedlearn.core.errors import UsageError
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import points_of
-from fedlearn.sweeps.running import refuse_failures, run_sweep
 from fedlearn.sweeps.sweep_plan import Flat, Run, name_of
+from fedlearn.sweeps.sweep_runs import refuse_failures, run_sweep
 
 GRIDS = Path(__file__).parents[1] / "configs" / "algorithms"
 

@@ -10,8 +10,8 @@ from fedlearn.core.errors import RunFailed
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import Result
-from fedlearn.sweeps.running import run_sweep
 from fedlearn.sweeps.sweep_plan import Flat, Plan, Run
+from fedlearn.sweeps.sweep_runs import run_sweep
 
 Scores = Mapping[tuple[str, str], float | None]  # (algorithm, value) -> score; None of a run that has failed
 

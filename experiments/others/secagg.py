@@ -30,13 +30,13 @@ from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECOR
 
 from fedlearn import flower, wire
 from fedlearn.secure import texts
+from fedlearn.secure.demands import Demands
 from fedlearn.secure.fixed_point import FixedPoint
 from fedlearn.secure.level import Level
-from fedlearn.secure.node import SecureNode
+from fedlearn.secure.node_protocol import SecureNode
 from fedlearn.secure.packed import packed
-from fedlearn.secure.policy import Demands
 from fedlearn.secure.question import Question
-from fedlearn.secure.server import SecureServer
+from fedlearn.secure.server_protocol import SecureServer
 
 SCALE = 0.01  # standard deviation of an entry
 

@@ -14,7 +14,7 @@ from fedlearn.data import partition_table
 from fedlearn.engine.prepare import prepared
 from fedlearn.models.loaded import dataset_of
 from fedlearn.models.torch.inputs import inputs_of
-from fedlearn.privacy.records import RecordPlan
+from fedlearn.privacy.record_costs import RecordPlan
 
 ROOT = Path(__file__).parents[2]
 

@@ -26,7 +26,7 @@ from fedlearn.core.state import State
 from fedlearn.data import Dataset, Examples, load_dataset
 from fedlearn.data.data_spec import joined
 from fedlearn.models import load_model
-from fedlearn.private_trees.exact.model import ExactBoosting
+from fedlearn.private_trees.exact.exact_model import ExactBoosting
 from fedlearn.report.tables import Table
 
 SHAPE = {"max_depth": 5, "max_leaf_nodes": 31, "min_samples_leaf": 20, "learning_rate": 0.1, "max_bins": 64}

@@ -26,7 +26,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.models import load_model, model_spec
 from fedlearn.models.model import Planned
 from fedlearn.models.presets import settings_from
-from fedlearn.private_trees.nodes import NodeTable, union
+from fedlearn.private_trees.node_table import NodeTable, union
 from fedlearn.report.tables import Table
 
 MADE = 20_000  # records of the made table

@@ -30,7 +30,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from client.learners.learner import LocalTask
-from client.learners.sums import SumsLearner
+from client.learners.sums_learner import SumsLearner
 from experiments.private_trees.regression import BOUNDS, TARGET, TARGET_BOUNDS
 from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.core.seeding import rng_for

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from client.learners.learner import LocalFit, LocalTask
-from client.learners.sums import SumsLearner
+from client.learners.sums_learner import SumsLearner
 from fedlearn.config import RunConfig
 from fedlearn.core.state import State
 from fedlearn.engine import ENGINES

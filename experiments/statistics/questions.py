@@ -19,7 +19,7 @@ import pandas as pd
 
 from fedlearn.core.errors import FedlearnError
 from fedlearn.data import from_frame
-from fedlearn.runs.answers import Answer
+from fedlearn.runs.analysis_answers import Answer
 from fedlearn.statistics import fit
 
 SHARES = (0.4, 0.25, 0.2, 0.1, 0.05)  # of the rows, by site

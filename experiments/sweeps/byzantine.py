@@ -22,10 +22,10 @@ from fedlearn.core.metric import ACCURACY
 from fedlearn.report.charts.plots import drawn
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
+from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.label_counts import read_dealt
 from fedlearn.runs.log import EventTail
-from fedlearn.runs.names import EVENTS
 from fedlearn.sweeps.results import PlannedPoint, points_of
 
 PLAIN, HONEST, BACKDOOR = "mean, no gate", "none", "backdoor"

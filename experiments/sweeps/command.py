@@ -13,8 +13,8 @@ from experiments.ending import exit_codes
 from fedlearn.config import flat_from_assignments
 from fedlearn.core.errors import UsageError
 from fedlearn.sweeps.results import Result
-from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
 from fedlearn.sweeps.sweep_plan import Plan
+from fedlearn.sweeps.sweep_runs import minutes_of, refuse_failures, run_sweep
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 NO_PLANS = ("compose", "pfl_cifar10")  # files in configs/ that are settings of single runs

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.looks import legend, styles_of
-from fedlearn.report.charts.learning import line_of
+from fedlearn.report.charts.curves import line_of
 from fedlearn.report.charts.plots import add_bars, add_line, drawn, whole_ticks
 from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table

@@ -16,10 +16,10 @@ from experiments import looks
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.axes import log_axis_of
-from fedlearn.report.charts.learning import front_of
+from fedlearn.report.charts.curves import front_of
 from fedlearn.report.charts.plots import PALETTE, drawn, log_axis
+from fedlearn.report.number_rows import Row
 from fedlearn.report.numbers import MeanSd
-from fedlearn.report.rows import Row
 from fedlearn.sweeps.results import PlannedPoint, points_of
 
 PLAIN = "identity"  # the label of the runs with which the others are compared

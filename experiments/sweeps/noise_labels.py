@@ -18,8 +18,8 @@ import numpy as np
 
 from fedlearn.report.choosing import Choice, choice_of
 from fedlearn.sweeps.results import PlannedPoint, points_of
-from fedlearn.sweeps.running import run_sweep
 from fedlearn.sweeps.sweep_plan import Plan
+from fedlearn.sweeps.sweep_runs import run_sweep
 
 ROWS, COLUMNS = 400, 20  # of training and of test rows each
 RATES, EPOCHS = 10, 4  # 40 settings

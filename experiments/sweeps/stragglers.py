@@ -24,7 +24,7 @@ from fedlearn.report.numbers import MeanSd
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.nodes import PARTITION, ROUND, read_nodes
+from fedlearn.runs.nodes_csv import PARTITION, ROUND, read_nodes
 from fedlearn.sweeps.results import points_of
 
 TARGET = 0.7  # of the headline metric

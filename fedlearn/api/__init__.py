@@ -2,7 +2,7 @@
 
 from fedlearn.api.looking import compare, runs
 from fedlearn.api.result import Run, load
-from fedlearn.api.rounds import by_hand
+from fedlearn.api.rounds_by_hand import by_hand
 from fedlearn.api.running import run
 from fedlearn.api.shown import partitions
 from fedlearn.api.sweeping import sweep

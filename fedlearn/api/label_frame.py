@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedlearn.core.errors import UsageError
-from fedlearn.report.partitions import as_frame
+from fedlearn.report.partition_report import as_frame
+from fedlearn.runs.file_names import DEALT
 from fedlearn.runs.label_counts import read_dealt
-from fedlearn.runs.names import DEALT
 
 if TYPE_CHECKING:
     import pandas as pd

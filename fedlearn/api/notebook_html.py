@@ -13,8 +13,8 @@ from rich.text import Text
 from fedlearn.commands.shared import result_rows
 from fedlearn.core.errors import UsageError
 from fedlearn.core.spread import ON_NODES
+from fedlearn.report.charts.curves import curves
 from fedlearn.report.charts.kinds import Chart
-from fedlearn.report.charts.learning import curves
 from fedlearn.report.charts.svg import svg_of
 from fedlearn.report.numbers import text_of
 from fedlearn.report.points import points_of

@@ -8,15 +8,15 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedlearn.api.frames import frame_of
 from fedlearn.api.isolated_call import guest
 from fedlearn.api.predictions import Predicts
+from fedlearn.api.run_frames import frame_of
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.errors import UsageError
 from fedlearn.core.state import State
 from fedlearn.plugins import objects
+from fedlearn.runs.file_names import BEST, KEPT, MODEL, MODELS, kept_name
 from fedlearn.runs.folder import RunFolder
-from fedlearn.runs.names import BEST, KEPT, MODEL, MODELS, kept_name
 from fedlearn.runs.stop_requests import ask_to_stop
 
 log = logging.getLogger("fedlearn")
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fedlearn.data.data_spec import DataSpec, Examples
     from fedlearn.models.model import Model
-    from fedlearn.private_trees.federated.models.fitted import FittedForest
+    from fedlearn.private_trees.federated.models.fitted_forest import FittedForest
 
 
 class Run(Predicts):
@@ -166,7 +166,7 @@ class Run(Predicts):
 
         The module takes inputs as in training; `inputs` makes them of rows. A forest of private trees has `rules`,
         `export_text`, `plot`, `feature_importances_` and `predict`, as an estimator of scikit-learn
-        (`fedlearn.private_trees.federated.models.fitted`). Of any other model that is no torch module, a
+        (`fedlearn.private_trees.federated.models.fitted_forest`). Of any other model that is no torch module, a
         `fedlearn.models.Model` is returned; its arrays are in `state`.
 
         >>> run.model()

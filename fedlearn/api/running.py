@@ -19,7 +19,7 @@ from fedlearn.commands.shared import Interrupted, run_settings
 from fedlearn.core.stopping import begin, signals_caught
 from fedlearn.engine.embedded.forkserver import begin_early
 from fedlearn.runs.code_identity import accept_code as accept
-from fedlearn.runs.names import CHECKPOINT
+from fedlearn.runs.file_names import CHECKPOINT
 
 CTRL_C = 130  # its exit code
 

@@ -14,7 +14,7 @@ from fedlearn.commands.shared import run_settings
 from fedlearn.plugins.own_packages import claimed
 
 if TYPE_CHECKING:
-    from fedlearn.report.partitions import Partitions
+    from fedlearn.report.partition_report import Partitions
 
 
 def partitions(
@@ -41,7 +41,7 @@ def partitions(
     >>> fedlearn.partitions(clients=3, data="digits")
     <Partitions of digits, iid, seed 1: 3 clients with 480 to 481 examples>
     """
-    from fedlearn.report.partitions import partitions_of
+    from fedlearn.report.partition_report import partitions_of
 
     called: dict[str, Any] = {"clients": clients, "data": data, **keywords}
     with as_called(called), guest(), claimed(), TemporaryDirectory(prefix="fedlearn-") as nowhere:

@@ -8,10 +8,10 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from fedlearn.api.frames import frame_of
 from fedlearn.api.given import KEYWORDS, as_value, flat_settings
 from fedlearn.api.isolated_call import guest
 from fedlearn.api.keywords import Keywords
+from fedlearn.api.run_frames import frame_of
 from fedlearn.api.running import python_says_how_to_go_on
 from fedlearn.api.spelled import as_called
 from fedlearn.commands.shared import Interrupted
@@ -21,7 +21,7 @@ from fedlearn.config.names import flags
 from fedlearn.core.errors import UsageError, quoted
 from fedlearn.core.stopping import begin, signals_caught
 from fedlearn.plugins.own_packages import claimed
-from fedlearn.runs.reading import check_path
+from fedlearn.runs.safe_reading import check_path
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.accounts.epsilons import epsilon_of
-from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds
 from fedlearn.privacy.mechanisms import (
     disjoint_parts,
     exponential,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.auditing.cases import AuditCase, Release
-from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds
 from fedlearn.privacy.adaptive_clip import AdaptiveClip
 from fedlearn.privacy.factorization.banded import square_root
 from fedlearn.privacy.factorization.correlated_noise import CorrelatedNoise

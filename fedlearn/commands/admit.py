@@ -111,7 +111,7 @@ def _tell(superlink: str, keys: Path, found: Admissions) -> None:
     A key that was replaced stays registered until its successor is online: the client loses no round by it.
     """
     from fedlearn.engine.deployment.admitting import APPROVED, RECEIVED
-    from fedlearn.engine.deployment.server import answers
+    from fedlearn.engine.deployment.server_processes import answers
     from fedlearn.flower.control import Control, key_as_registered
 
     latest = {each.fingerprint: each for each in found.latest().values() if each.step != RECEIVED}

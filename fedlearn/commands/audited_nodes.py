@@ -13,14 +13,14 @@ import numpy as np
 
 from fedlearn.auditing.planting import Planted
 from fedlearn.auditing.recording import NotAlike
-from fedlearn.auditing.runs import Replayed, RunLoss, Tape, loss_of_runs
+from fedlearn.auditing.run_auditor import Replayed, RunLoss, Tape, loss_of_runs
 from fedlearn.commands.leaving import Leaving
 from fedlearn.core.errors import FedlearnError
 from fedlearn.core.metric import EPSILON
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import NODE_AUDITS
 from fedlearn.privacy.mechanisms.interception import intercepted_by
-from fedlearn.runs.names import SUMMARY
+from fedlearn.runs.file_names import SUMMARY
 
 CENTRAL = {
     "model.name": NODE_AUDITS["model"], "data.dataset": "digits", "clients": 6, "rounds.cohort": 0, "rounds.total": 3,

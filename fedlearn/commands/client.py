@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from fedlearn.commands.shared import check_address
-from fedlearn.config.tables.running import DEVICE
+from fedlearn.config.tables.running_settings import DEVICE
 from fedlearn.core.errors import UsageError
 
 SERVER, NODE, OWNER = "Where the server is", "This client", "What its owner allows (with --ledger)"
@@ -142,7 +142,7 @@ def client(*, device: str, attack: str, attack_options: str, **options: Any) -> 
     The client opens no port; it only connects to the server's port. It ends with an error if key, certificate or
     ledger are invalid. Guide: docs/howto/deployment.md.
     """
-    from fedlearn.engine.deployment.client import ClientOptions, run
+    from fedlearn.engine.deployment.client_processes import ClientOptions, run
 
     if device and not DEVICE.fullmatch(device):
         raise UsageError(f"--device {device}: write cpu, cuda, cuda:1 and so on, mps or auto")

@@ -23,14 +23,14 @@ from fedlearn.data.scaling import text_of_moments
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
 from fedlearn.plugins import objects
+from fedlearn.runs.file_names import CHECKPOINT, EVENTS, FORGOTTEN, whole_name
 from fedlearn.runs.files import sha256, write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.kept_whole import begin_from, kept_rounds
 from fedlearn.runs.log import EventTail
 from fedlearn.runs.manifest import Manifest, Setting
-from fedlearn.runs.names import CHECKPOINT, EVENTS, FORGOTTEN, whole_name
-from fedlearn.runs.reading import read_as
-from fedlearn.runs.settings import kept_settings
+from fedlearn.runs.safe_reading import read_as
+from fedlearn.runs.settings_of_resume import kept_settings
 
 Show = Callable[[Path], AbstractContextManager[None]]
 

@@ -37,7 +37,13 @@ def keys(
     (ca.crt, and the public keys of clients), server/ and secret/ (of the server), nodes/N (the private key of client
     N: give each client its own), and authority/ (which signs certificates: keep it off the server).
     """
-    from fedlearn.engine.deployment.keys import give_to, make_keys, release_sums, rotate_node_key, valid_until
+    from fedlearn.engine.deployment.deployment_keys import (
+        give_to,
+        make_keys,
+        release_sums,
+        rotate_node_key,
+        valid_until,
+    )
 
     make_keys(folder, clients=clients, hosts=[name for name in host.split(",") if name])
     for partition_id in rotate or []:

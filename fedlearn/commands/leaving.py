@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.auditing.planting import NOT_THERE
+from fedlearn.runs.file_names import CHECKPOINT, MANIFEST, NODE_STATES
 from fedlearn.runs.log import Event
-from fedlearn.runs.names import CHECKPOINT, MANIFEST, NODE_STATES
 
 TIMES = frozenset({"time", "seconds", "cpu_seconds", "memory_bytes", "folder", "out"})
 TOOK_PART = frozenset({

@@ -31,7 +31,7 @@ def partitions(
     from tempfile import TemporaryDirectory
 
     from fedlearn.commands.shared import run_settings
-    from fedlearn.report.partitions import partitions_of
+    from fedlearn.report.partition_report import partitions_of
 
     given = given | flat_from_assignments(set_ or [])
     with TemporaryDirectory(prefix="fedlearn-partitions-") as nowhere:

@@ -30,7 +30,7 @@ def peers(
     """
     from fedlearn.engine.deployment.admitting import fingerprint_of
     from fedlearn.runs.files import write_atomically
-    from fedlearn.secure.keys import listed_keys
+    from fedlearn.secure.key_agreement import listed_keys
 
     lines = {fingerprint_of(line): line for line in _lines_of(listed)} if listed.exists() else {}
     before, wanted = dict(lines), [each.lower() for each in accept or []]
@@ -53,7 +53,7 @@ def peers(
 
 def _lines_of(file: Path) -> list[str]:
     """Return the lines of keys in a file; raise UsageError if one is none."""
-    from fedlearn.secure.keys import listed_keys
+    from fedlearn.secure.key_agreement import listed_keys
 
     try:
         text = file.read_text(encoding="utf-8")

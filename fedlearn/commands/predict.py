@@ -43,8 +43,8 @@ def predict(
     from dataclasses import replace
 
     from fedlearn.config import config_from
-    from fedlearn.predicting.answers import Wanted
-    from fedlearn.predicting.scored import predict_file
+    from fedlearn.predicting.predicted_file import predict_file
+    from fedlearn.predicting.predictions_in_words import Wanted
     from fedlearn.predicting.stored_model import chosen_state, predictor_in
     from fedlearn.runs.folder import RunFolder
 

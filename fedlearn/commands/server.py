@@ -76,7 +76,7 @@ def server(
     Needs nginx. It ends with an error if a key is missing, a certificate has expired, or a port is in use. Guide:
     docs/howto/deployment.md.
     """
-    from fedlearn.engine.deployment.server import ServerOptions, become, check_all, run
+    from fedlearn.engine.deployment.server_processes import ServerOptions, become, check_all, run
 
     given: dict[str, Any] = {
         "keys": keys, "state": state, "runs": runs, "listen": listen, "superlink": superlink, "runtime": runtime,

@@ -15,7 +15,7 @@ from fedlearn.commands.brief import first_words
 from fedlearn.commands.completing import assignments_like, settings_like
 from fedlearn.commands.flags import with_flags
 from fedlearn.config import RunConfig, flat_from_assignments, to_flower
-from fedlearn.config.layers import INCLUDE, Layer, merged, source_of
+from fedlearn.config.config_sources import INCLUDE, Layer, merged, source_of
 from fedlearn.config.names import described, field_of, flags, hint_at, names_of, setting_names, words_of
 from fedlearn.core.errors import UsageError, printable, said
 from fedlearn.plugins.ranges import KINDS

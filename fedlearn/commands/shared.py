@@ -17,12 +17,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedlearn.config import RunConfig, config_from
-from fedlearn.config.layers import Layer, layer_of_environment, layers_of_file, merged, place_of, said_of_environment
+from fedlearn.config.config_sources import (
+    Layer,
+    layer_of_environment,
+    layers_of_file,
+    merged,
+    place_of,
+    said_of_environment,
+)
 from fedlearn.core.errors import FedlearnError, RunFailed, UsageError, printable, said
 from fedlearn.core.stopping import Stopped, interrupted_code
 from fedlearn.plugins import objects
 from fedlearn.plugins.tracebacks import shortened
-from fedlearn.runs.reading import check_path, cleaned
+from fedlearn.runs.safe_reading import check_path, cleaned
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "dealt.json", "checkpoint.json",
@@ -249,7 +256,7 @@ def result_rows(summary: dict[str, Any], folder: Path) -> Iterator[tuple[str, st
 
 def print_result(console: Console, summary: dict[str, Any], folder: Path) -> None:
     """Print the table at the end of a run, and the answer of an analysis below it."""
-    from fedlearn.runs.answers import read_answer
+    from fedlearn.runs.analysis_answers import read_answer
 
     console.print(result_table(summary, folder))
     with suppress(OSError, ValueError):  # the page says what is wrong with the file
@@ -259,7 +266,7 @@ def print_result(console: Console, summary: dict[str, Any], folder: Path) -> Non
 
 def _statistics(folder: Path) -> list[str]:
     """Return the lines of the run's statistics, the first alone where they are many; empty where there are none."""
-    from fedlearn.runs.statistics import read_statistics
+    from fedlearn.runs.statistics_json import read_statistics
 
     with suppress(OSError, ValueError):  # the page says what is wrong with the file
         if found := read_statistics(folder):

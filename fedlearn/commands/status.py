@@ -33,7 +33,7 @@ def status(
         mine = _of_client(ledger, policy, ask)
         print(json.dumps(mine, indent=2) if as_json else "\n".join(_lines(mine)))
         return
-    from fedlearn.engine.deployment.status import status_of
+    from fedlearn.engine.deployment.server_status import status_of
 
     found = status_of(keys=keys, state=state, runs=runs)
     if as_json:

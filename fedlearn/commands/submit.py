@@ -11,7 +11,7 @@ from rich.console import Console
 from fedlearn.commands.shared import check_address, print_result, resumable, run_settings
 from fedlearn.config import flat_from_assignments
 from fedlearn.core.errors import RunFailed, UsageError
-from fedlearn.runs.reading import check_path
+from fedlearn.runs.safe_reading import check_path
 
 
 def submit(

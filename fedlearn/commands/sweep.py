@@ -15,7 +15,7 @@ from fedlearn.config import flat_from_assignments
 from fedlearn.config.fields import as_duration, seconds_in
 from fedlearn.config.names import flags
 from fedlearn.core.errors import UsageError, printable, said
-from fedlearn.runs.reading import check_path
+from fedlearn.runs.safe_reading import check_path
 
 if TYPE_CHECKING:
     from fedlearn.sweeps.sweep_plan import Plan, Run
@@ -145,8 +145,8 @@ def _one_task(planned: Plan, folder: Path, task: int, limit: float) -> None:
     from fedlearn.runs.folder import RunFolder
     from fedlearn.runs.stop_requests import is_running
     from fedlearn.sweeps.results import write_tables
-    from fedlearn.sweeps.running import refuse_failures
     from fedlearn.sweeps.slurm import run_task
+    from fedlearn.sweeps.sweep_runs import refuse_failures
 
     done = run_task(planned, folder, task, limit=limit)
     if done.results and not is_running(folder):

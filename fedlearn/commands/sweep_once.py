@@ -15,15 +15,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedlearn.commands.shared import all_layers
-from fedlearn.config.layers import merged
+from fedlearn.config.config_sources import merged
 from fedlearn.core.errors import UsageError, printable
 from fedlearn.core.metrics import KNOWN, declared
 from fedlearn.report.numbers import number_spread, size
 from fedlearn.report.points import counts_in
 from fedlearn.sweeps.halving import run_halving
 from fedlearn.sweeps.results import Result, points_of
-from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
 from fedlearn.sweeps.sweep_plan import Axes, Plan, Run
+from fedlearn.sweeps.sweep_runs import minutes_of, refuse_failures, run_sweep
 
 RUNS = Path("runs")
 OF_ONE_RUN = ("seed", "out")  # settings that differ from run to run
@@ -100,7 +100,7 @@ def sweep_once(
 def show(plan: Plan, results: list[Result], folder: Path) -> None:
     """Print the table and what is chosen, and write the page."""
     from fedlearn.report.writing import write_report
-    from fedlearn.sweeps.choosing import write_choice
+    from fedlearn.sweeps.best_settings import write_choice
 
     if not any(result.completed for result in results):
         return

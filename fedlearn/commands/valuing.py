@@ -14,12 +14,12 @@ from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.core.metric import Metric
 from fedlearn.data.data_spec import Examples
 from fedlearn.data.partitioning import partition_table
-from fedlearn.data.partitions import measured_on
+from fedlearn.data.rows_of_nodes import measured_on
 from fedlearn.models.loaded import loaded, rows_measured
 from fedlearn.plugins import objects
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import REBUILT
-from fedlearn.runs.answers import WORTH_COLUMN, Answer, AnswerTable, Cell, write_worth
+from fedlearn.runs.analysis_answers import WORTH_COLUMN, Answer, AnswerTable, Cell, write_worth
 from fedlearn.runs.folder import RunFolder
 
 NORMAL = 1.959964  # standard errors of a 95 % interval

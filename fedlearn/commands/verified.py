@@ -16,9 +16,9 @@ from fedlearn.plugins import objects
 from fedlearn.runs.checksums import Checksums, changed_files, changed_parts, read_checksums
 from fedlearn.runs.code_identity import changed_code, code_of, said_of_accepted
 from fedlearn.runs.environment import versions
+from fedlearn.runs.file_names import CHECKPOINT, EVENTS, MANIFEST, SETTINGS, SUMMARY, state_name
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.manifest import Manifest
-from fedlearn.runs.names import CHECKPOINT, EVENTS, MANIFEST, SETTINGS, SUMMARY, state_name
 
 NO_MANIFEST = f"{MANIFEST}: missing: the run is of an earlier version, is running or was killed"
 GONE = f"{MANIFEST}: it is missing, and the run has ended: no file but those of {CHECKPOINT} can be compared"

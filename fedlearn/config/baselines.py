@@ -12,9 +12,9 @@ from typing import Any
 from fedlearn.config.fields import Settings
 from fedlearn.config.schema import RunConfig
 from fedlearn.config.tables.attack import AttackSettings
-from fedlearn.config.tables.learning import ClientSettings
+from fedlearn.config.tables.learning_settings import ClientSettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
-from fedlearn.config.tables.running import DeviceSettings
+from fedlearn.config.tables.running_settings import DeviceSettings
 from fedlearn.config.tables.secure import SecureSettings
 
 NONE, CENTRAL, LOCAL = "none", "central", "local"

@@ -16,13 +16,13 @@ from pydantic import Field
 from fedlearn.config.fields import Settings
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 from fedlearn.config.tables.attack import AttackSettings
-from fedlearn.config.tables.contributions import ContributionSettings
+from fedlearn.config.tables.contribution_settings import ContributionSettings
 from fedlearn.config.tables.data import DataSettings
-from fedlearn.config.tables.learning import ClientSettings, ModelSettings, TrainingSettings
+from fedlearn.config.tables.learning_settings import ClientSettings, ModelSettings, TrainingSettings
 from fedlearn.config.tables.privacy import PrivacySettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
-from fedlearn.config.tables.rounds import EvaluationSettings, RoundSettings, StopSettings
-from fedlearn.config.tables.running import DeviceSettings, EngineSettings
+from fedlearn.config.tables.round_settings import EvaluationSettings, RoundSettings, StopSettings
+from fedlearn.config.tables.running_settings import DeviceSettings, EngineSettings
 from fedlearn.config.tables.secure import SecureSettings
 from fedlearn.core.cohort import needed_of
 

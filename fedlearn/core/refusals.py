@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from fedlearn.core.node import LACKS
+from fedlearn.core.client_facts import LACKS
 
 NOT_READY = "not-ready"
 WORD = re.compile(r"[a-z]+(-[a-z]+){0,5}")

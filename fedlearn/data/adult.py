@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from fedlearn.core.errors import DataNotFound
 from fedlearn.data.column_files import read_columns
+from fedlearn.data.data_folder import data_folder, identity
 from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.folder import data_folder, identity
-from fedlearn.data.tables import table_dataset
+from fedlearn.data.encoded_tables import table_dataset
 
 FILE = "adult.parquet"
 COUNTRIES = """Cambodia Canada China Columbia Cuba Dominican-Republic Ecuador El-Salvador England France Germany Greece

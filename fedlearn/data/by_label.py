@@ -24,7 +24,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.naming import is_map
 from fedlearn.data.partition_map import Rows, by_node, node_of_each
-from fedlearn.data.partitions import LARGEST_ALPHA, Offsets, groups_of
+from fedlearn.data.rows_of_nodes import LARGEST_ALPHA, Offsets, groups_of
 from fedlearn.plugins.extras import version_of
 
 OF_FLOWER = ("dirichlet", "pathological", "shard")  # schemes whose rows flwr-datasets' partitioners choose

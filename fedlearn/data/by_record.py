@@ -18,7 +18,7 @@ from fedlearn.core.seeding import rng_for
 from fedlearn.data.data_spec import QUANTILES
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn
-from fedlearn.data.partitions import LARGEST_ALPHA, PartitionTable, groups_of
+from fedlearn.data.rows_of_nodes import LARGEST_ALPHA, PartitionTable, groups_of
 
 WEIGHTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "iid": np.ones_like,

@@ -20,11 +20,11 @@ import numpy as np
 from fedlearn.cache.trusted import cache_folder
 from fedlearn.core.errors import DataNotFound
 from fedlearn.data.column_files import Columns, read_columns
+from fedlearn.data.data_folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
+from fedlearn.data.encoded_tables import table_dataset
 from fedlearn.data.staging import aside
-from fedlearn.data.tables import table_dataset
 
 FILE = "california_housing.parquet"
 SCHEMA = TableSchema(

@@ -38,10 +38,10 @@ from fedlearn.cache.trusted import cache_folder
 from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data.cache import cached
 from fedlearn.data.cache import load as load_entry
+from fedlearn.data.data_folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
-from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.data.staging import aside
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import UsageError
+from fedlearn.data.data_folder import one_line
 from fedlearn.data.data_spec import TableSchema
-from fedlearn.data.folder import one_line
 from fedlearn.data.naming import in_one_form, plain_name, spelled
 from fedlearn.data.reading import check_unpacked, ending_of, size_of, unpacked
 from fedlearn.data.sources.table_files import Dialect, unpacked_size

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
-from fedlearn.data.packing import PARTS, Places, examples_at, places_of
+from fedlearn.data.packed_examples import PARTS, Places, examples_at, places_of
 
 TEST_ROWS = "test rows"  # in `Dataset.counted`
 WINDOWS = "windows"  # likewise: a row of the table is in several examples
@@ -34,7 +34,7 @@ class Dataset:
     """A data set as it was loaded; a declared table is made by `Dataset.of_table`.
 
     A pickle of a data set has a few hundred bytes: it names the places of the arrays in the cache, from which another
-    process of the same machine maps them (`fedlearn.data.packing`). A subclass is pickled as itself, with its fields.
+    process of the same machine maps them (`fedlearn.data.packed_examples`). A subclass is pickled as itself, with its fields.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Dataset:
     counted : tuple of str, default=()
         Facts that a reader measured on the examples because they were not declared, such as ``"classes"``; `TEST_ROWS`
         says that a permutation of all rows chose the test rows, `WINDOWS` that a row is in several examples. Private
-        runs refuse them (`fedlearn.data.private`).
+        runs refuse them (`fedlearn.data.private_examples`).
     validation : int, default=0
         How many of the test examples, from the first, are the data set's own validation rows: they are measured only
         where a run has validation rows (``data.validation_share``), which are then these.

@@ -10,9 +10,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.core.node import CLASS, EXAMPLE, LABEL, TENTH, Dealt
+from fedlearn.core.client_facts import CLASS, EXAMPLE, LABEL, TENTH, Dealt
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.partitions import PartitionTable
+from fedlearn.data.rows_of_nodes import PartitionTable
 
 MOST_NODES = 1000  # nodes that are counted, the first ones
 MOST_MADE = 100  # the same, where examples are made node by node, for the count alone

@@ -13,7 +13,7 @@ import numpy as np
 from fedlearn.data.column_files import Columns
 from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.tables import table_dataset
+from fedlearn.data.encoded_tables import table_dataset
 
 SCHEMA = TableSchema(
     target="progression",

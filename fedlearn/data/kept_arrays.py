@@ -14,7 +14,7 @@ from fedlearn.data.data_spec import Examples, Facts
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import reading_key
 from fedlearn.data.entries import Arrays
-from fedlearn.data.packing import arrays_of, examples_in, hash_of
+from fedlearn.data.packed_examples import arrays_of, examples_in, hash_of
 
 ABOUT = "about"  # array with the JSON text of the facts
 LATER = ("hides",)  # facts that came later: where they say nothing, the hash is that of earlier versions

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from fedlearn.core.errors import DataNotFound, SettingError
+from fedlearn.data.data_folder import no_downloads
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.folder import no_downloads
 from fedlearn.data.naming import is_path
 from fedlearn.data.sources.paths import from_path
 from fedlearn.plugins import tables
@@ -36,7 +36,7 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
         The setting ``data.dir``: the folder of data sets; empty means FEDLEARN_DATA.
     offline
         Whether to refuse downloads: data that are neither in the folder nor in the cache are not found. A loader from
-        outside refuses, too, if it calls `fedlearn.data.folder.check_download`.
+        outside refuses, too, if it calls `fedlearn.data.data_folder.check_download`.
     options
         The text of ``data.options``: keyword parameters of the function that reads the data.
 

@@ -48,7 +48,7 @@ from fedlearn.data.by_record import BY_RECORD, partitioned_by_record
 from fedlearn.data.dataset import Dataset, Made
 from fedlearn.data.naming import is_map
 from fedlearn.data.partition_map import Rows, rows_of_each
-from fedlearn.data.partitions import Consecutive, Offsets, PartitionTable
+from fedlearn.data.rows_of_nodes import Consecutive, Offsets, PartitionTable
 from fedlearn.plugins import tables
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import Registry, call_plugin

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.config.tables.running import DeviceSettings
+from fedlearn.config.tables.running_settings import DeviceSettings
 from fedlearn.core.errors import SettingError, quoted, said
 from fedlearn.devices.fleet import Fleet
 from fedlearn.devices.fleet_files import fleet_from, is_file

@@ -24,8 +24,8 @@ SELDOM_READ = frozenset({
     "flwr.agentapp", "flwr.client.mod", "flwr.clientapp.mod", "flwr.server",
     "google.protobuf.text_format", "grpc.aio", "httpx",
     "torch.distributions", "torch.export",
-    "client.secure_sums.node", "server.features.secure_sums.collect",  # of secure sums
-    "fedlearn.secure.keys", "fedlearn.secure.level", "fedlearn.secure.policy",
+    "client.secure_sums.secure_node", "server.features.secure_sums.collect",  # of secure sums
+    "fedlearn.secure.key_agreement", "fedlearn.secure.level", "fedlearn.secure.demands",
 })  # fmt: skip
 
 _running: set[str] = set()

@@ -12,7 +12,7 @@ from flwr.app import Context, Error, Message, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.config.policy import SIMULATED
-from fedlearn.config.tables.running import DEVICE_SETTING
+from fedlearn.config.tables.running_settings import DEVICE_SETTING
 from fedlearn.core.errors import said
 from fedlearn.flower import ErrorCode
 from fedlearn.plugins.tracebacks import shortened

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from fedlearn.kernels import loops
-from fedlearn.kernels.memory import LINE
+from fedlearn.kernels.mapped_arrays import LINE
 
 Sizes = tuple[int, int, int, int, int, int, int, int, int, int]
 """B, H, W, C, O, height and width of a filter, padding above and left; 1 if a relu follows, else 0."""

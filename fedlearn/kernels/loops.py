@@ -25,7 +25,7 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from fedlearn.cache.compiled import compiled
-from fedlearn.kernels.memory import LINE, WITHOUT_PYTHON, arrays_of, part
+from fedlearn.kernels.mapped_arrays import LINE, WITHOUT_PYTHON, arrays_of, part
 from fedlearn.kernels.vectors import CUT, LANES, adding, pooling, pooling_in_rows
 
 Array = NDArray[Any]

@@ -11,7 +11,7 @@ import torch
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.core.state import State
 from fedlearn.models.loaded import loaded
-from fedlearn.models.per_example.examples import made_up
+from fedlearn.models.per_example.made_up_examples import made_up
 from fedlearn.models.torch.gradients import owned
 from fedlearn.models.torch.torch_model import TorchModel
 

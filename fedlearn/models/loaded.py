@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.config.tables.learning import ModelSettings
+from fedlearn.config.tables.learning_settings import ModelSettings
 from fedlearn.core.errors import FedlearnError, SettingError
 from fedlearn.core.metric import EPSILON
 from fedlearn.core.metrics import Metrics
@@ -20,7 +20,7 @@ from fedlearn.core.state import Layout, State, UpdateKind
 from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.naming import is_map
-from fedlearn.data.private import DataSource, Protected, with_all_rows
+from fedlearn.data.private_examples import DataSource, Protected, with_all_rows
 from fedlearn.data.scaling import scaled, with_scaling
 from fedlearn.data.validation import FEWEST, SHARE, SomeRows, measured_rows
 from fedlearn.models import Evaluation, Model, load_model, model_spec

@@ -197,7 +197,7 @@ class Counting(Protocol):
     """A model whose state is statistics of the nodes' records, which results show as they are."""
 
     def statistics(self, state: State) -> Mapping[str, object]:
-        """Return the statistics that a state tells, as plain values (`fedlearn.runs.statistics.TableStatistics`)."""
+        """Return the statistics that a state tells, as plain values (`fedlearn.runs.statistics_json.TableStatistics`)."""
         ...
 
 

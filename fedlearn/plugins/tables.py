@@ -43,12 +43,12 @@ DATA_READERS = {
     "folder of .json": "fedlearn.data.sources.leaf:from_leaf",
     "folder of .npz": "fedlearn.data.sources.pfllib:from_pfllib",
     "windows": "fedlearn.data.sources.windows:from_windows",
-    ".csv": "fedlearn.data.sources.columns:from_table",
-    ".tsv": "fedlearn.data.sources.columns:from_table",
-    ".parquet": "fedlearn.data.sources.columns:from_table",
+    ".csv": "fedlearn.data.sources.named_columns:from_table",
+    ".tsv": "fedlearn.data.sources.named_columns:from_table",
+    ".parquet": "fedlearn.data.sources.named_columns:from_table",
     ".json": "fedlearn.data.sources.leaf:from_leaf",
     ".npz": "fedlearn.data.sources.npz:from_npz",
-    ".toml": "fedlearn.data.tables:load_schema_file",
+    ".toml": "fedlearn.data.encoded_tables:load_schema_file",
 }
 """Functions that read a data set named by a path, by the kind of the path."""
 
@@ -73,30 +73,30 @@ PARTITIONS = {
 
 MODELS = {
     "linear": "fedlearn.models.networks.linear:Linear",
-    "mlp": "fedlearn.models.networks.rows:MLP",
-    "cnn": "fedlearn.models.networks.rows:CNN",
-    "cnn-large": "fedlearn.models.networks.rows:CNN_LARGE",
+    "mlp": "fedlearn.models.networks.network_rows:MLP",
+    "cnn": "fedlearn.models.networks.network_rows:CNN",
+    "cnn-large": "fedlearn.models.networks.network_rows:CNN_LARGE",
     "resnet18": "fedlearn.models.networks.resnet18:ResNet18",
-    "lstm": "fedlearn.models.networks.rows:LSTM",
+    "lstm": "fedlearn.models.networks.network_rows:LSTM",
     "transformer": "fedlearn.models.networks.transformer:Transformer",
-    "dp-forest": "fedlearn.private_trees.federated.rows:DP_FOREST",
-    "dp-relay": "fedlearn.private_trees.federated.rows:DP_RELAY",
-    "dp-classifier": "fedlearn.private_trees.federated.rows:DP_CLASSIFIER",
-    "dp-random-forest": "fedlearn.private_trees.federated.rows:DP_RANDOM_FOREST",
-    "pf-forest": "fedlearn.private_trees.federated.rows:PF_FOREST",
-    "dp-boosting": "fedlearn.private_trees.federated.rows:DP_BOOSTING",
-    "dp-naive-bayes": "fedlearn.private_trees.federated.rows:DP_NAIVE_BAYES",
-    "exact-boosting": "fedlearn.private_trees.exact.rows:EXACT_BOOSTING",
-    "dp-statistics": "fedlearn.statistics.rows:DP_STATISTICS",
-    "statistics": "fedlearn.statistics.rows:STATISTICS",
-    "describe": "fedlearn.statistics.rows:DESCRIBE",
-    "glm": "fedlearn.statistics.rows:GLM",
-    "kaplan-meier": "fedlearn.statistics.rows:KAPLAN_MEIER",
-    "cox": "fedlearn.statistics.rows:COX",
-    "dp-describe": "fedlearn.statistics.rows:DP_DESCRIBE",
-    "dp-glm": "fedlearn.statistics.rows:DP_GLM",
-    "dp-cox": "fedlearn.statistics.rows:DP_COX",
-    "dp-kaplan-meier": "fedlearn.statistics.rows:DP_KAPLAN_MEIER",
+    "dp-forest": "fedlearn.private_trees.federated.tree_rows:DP_FOREST",
+    "dp-relay": "fedlearn.private_trees.federated.tree_rows:DP_RELAY",
+    "dp-classifier": "fedlearn.private_trees.federated.tree_rows:DP_CLASSIFIER",
+    "dp-random-forest": "fedlearn.private_trees.federated.tree_rows:DP_RANDOM_FOREST",
+    "pf-forest": "fedlearn.private_trees.federated.tree_rows:PF_FOREST",
+    "dp-boosting": "fedlearn.private_trees.federated.tree_rows:DP_BOOSTING",
+    "dp-naive-bayes": "fedlearn.private_trees.federated.tree_rows:DP_NAIVE_BAYES",
+    "exact-boosting": "fedlearn.private_trees.exact.exact_row:EXACT_BOOSTING",
+    "dp-statistics": "fedlearn.statistics.statistics_rows:DP_STATISTICS",
+    "statistics": "fedlearn.statistics.statistics_rows:STATISTICS",
+    "describe": "fedlearn.statistics.statistics_rows:DESCRIBE",
+    "glm": "fedlearn.statistics.statistics_rows:GLM",
+    "kaplan-meier": "fedlearn.statistics.statistics_rows:KAPLAN_MEIER",
+    "cox": "fedlearn.statistics.statistics_rows:COX",
+    "dp-describe": "fedlearn.statistics.statistics_rows:DP_DESCRIBE",
+    "dp-glm": "fedlearn.statistics.statistics_rows:DP_GLM",
+    "dp-cox": "fedlearn.statistics.statistics_rows:DP_COX",
+    "dp-kaplan-meier": "fedlearn.statistics.statistics_rows:DP_KAPLAN_MEIER",
 }
 """Torch modules, and rows of models (`fedlearn.models.ModelSpec`) in capitals."""
 
@@ -132,8 +132,8 @@ LEARNERS = {
     "low-rank": "fedlearn.algorithms.adapters.low_rank:LowRankSGD",
     "flora": "fedlearn.algorithms.adapters.low_rank:FLoRASGD",
     "tree": "fedlearn.private_trees.federated.learners.tree_learner:TreeLearner",
-    "sums": "client.learners.sums:SumsLearner",
-    "exact-sums": "client.learners.sums:ExactSumsLearner",
+    "sums": "client.learners.sums_learner:SumsLearner",
+    "exact-sums": "client.learners.sums_learner:ExactSumsLearner",
 }
 """What a node does to improve the state."""
 
@@ -212,7 +212,7 @@ STRATEGIES = {
     "fltrust": "strategies.robust.fltrust:FLTrust",
     "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
     "relay": "fedlearn.private_trees.federated.strategies.relay_strategy:Relay",
-    "sums": "strategies.sums:Sums",
+    "sums": "strategies.sums_strategy:Sums",
 }
 """How reports become the next state."""
 
@@ -256,10 +256,10 @@ PRESETS = ALGORITHMS | ADAPTERS
 ATTACKS = {
     "sign-flip": "fedlearn.attacks.sign_flip:SignFlip",
     "scaled": "fedlearn.attacks.scaled:Scaled",
-    "gaussian": "fedlearn.attacks.gaussian:Gaussian",
+    "gaussian": "fedlearn.attacks.noise_attack:Gaussian",
     "zero": "fedlearn.attacks.zero:Zero",
     "stale": "fedlearn.attacks.stale:StaleReplay",
-    "examples": "fedlearn.attacks.examples:ManyExamples",
+    "examples": "fedlearn.attacks.false_counts:ManyExamples",
     "label-flip": "fedlearn.attacks.label_flip:LabelFlip",
     "backdoor": "fedlearn.attacks.backdoor:Backdoor",
     "alie": "fedlearn.attacks.alie:Alie",
@@ -297,17 +297,17 @@ LISTENERS = {
 """Tools to which the events of a run are passed on."""
 
 HANDLERS = {
-    "query.ready": "client.handlers.selection:ready",
-    "query.round_over": "client.handlers.selection:round_over",
+    "query.ready": "client.handlers.selection_handler:ready",
+    "query.round_over": "client.handlers.selection_handler:round_over",
     "query.shares": "client.handlers.summing:share",
     "query.survivors": "client.handlers.summing:sign",
     "query.unmasking": "client.handlers.summing:unmask",
-    "query.unsent": "client.handlers.selection:unsent",
+    "query.unsent": "client.handlers.selection_handler:unsent",
     "query.feature": "client.handlers.features:asked",
     "train": "client.handlers.training:train",
-    "evaluate": "client.handlers.evaluation:evaluate",
-    "evaluate.on_test_set": "client.handlers.evaluation:evaluate_on_test_set",
-    "evaluate.on_test_rows_once": "client.handlers.evaluation:evaluate_on_test_rows_once",
+    "evaluate": "client.handlers.evaluation_handler:evaluate",
+    "evaluate.on_test_set": "client.handlers.evaluation_handler:evaluate_on_test_set",
+    "evaluate.on_test_rows_once": "client.handlers.evaluation_handler:evaluate_on_test_rows_once",
 }
 """What a node does with a message of each type: functions called with a `client.request.Request`."""
 
@@ -370,11 +370,11 @@ CLIENT_MANY = "client.app:handle_many"
 CLIENT_OWN = "client.isolated_fits:state_of_node"
 """What returns the model of a single node, from the memory of the node in a run folder."""
 CLIENT_ABOUT = "client.app:about"
-"""What a server asks of the nodes of a run: a `fedlearn.core.node.NodeTraits`."""
+"""What a server asks of the nodes of a run: a `fedlearn.core.client_facts.NodeTraits`."""
 REBUILT = "server.features.contributions.rebuilt:Rebuilt"
 """What rebuilds the models of coalitions from the stored changes of a run."""
 CLIENT_TRIAL = "client.app:trial"
-"""What tries the learner before round 1: a `fedlearn.core.node.NodeTrial`."""
+"""What tries the learner before round 1: a `fedlearn.core.client_facts.NodeTrial`."""
 CLIENT_ROOT = "client.features.root_fit:fit_root"
 """What trains on the server's own root examples, for defences that compare nodes with them."""
 CLIENT_PREPARE = "client.app:prepare"
@@ -391,8 +391,8 @@ NODE_AUDITS = {
     "model": "fedlearn.auditing.nodes.chosen_model:model",
     "changes": "fedlearn.auditing.nodes.chosen_model:HOSTILE",
     "chosen": "fedlearn.auditing.nodes.chosen_model:chosen",
-    "mistakes of a client": "fedlearn.auditing.nodes.planted:PLANTED",
-    "unclipped": "fedlearn.auditing.nodes.planted:unclipped",
+    "mistakes of a client": "fedlearn.auditing.nodes.planted_in_clipping:PLANTED",
+    "unclipped": "fedlearn.auditing.nodes.planted_in_clipping:unclipped",
     "mistakes of a server": "fedlearn.auditing.nodes.server_mistakes:PLANTED",
     "unguarded": "fedlearn.auditing.nodes.server_mistakes:unguarded",
     "undrawn": "fedlearn.auditing.nodes.server_mistakes:undrawn",

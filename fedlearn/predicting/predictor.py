@@ -13,8 +13,8 @@ from fedlearn.core.state import State
 from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.model import Model
 from fedlearn.models.predicted import Predicted, predicted
-from fedlearn.predicting.answers import Wanted, named, probabilities, target_names
 from fedlearn.predicting.lost import Lost
+from fedlearn.predicting.predictions_in_words import Wanted, named, probabilities, target_names
 from fedlearn.predicting.preparation import Preparation
 
 log = logging.getLogger("fedlearn")

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import UsageError
 from fedlearn.data.data_spec import DataSpec, Examples
+from fedlearn.data.encoded_tables import encoded, encoded_features
 from fedlearn.data.filling import padded
 from fedlearn.data.reading import one_line_of, text_of
 from fedlearn.data.sources.as_arrays import columns_of
@@ -26,8 +27,7 @@ from fedlearn.data.sources.hidden import has_mask
 from fedlearn.data.sources.images import decoded
 from fedlearn.data.sources.like import examples_like
 from fedlearn.data.sources.table_files import Dialect
-from fedlearn.data.tables import encoded, encoded_features
-from fedlearn.predicting import frames, letters, pictures
+from fedlearn.predicting import letters, named_rows, pictures
 from fedlearn.predicting.lost import Lost
 from fedlearn.runs.files import write_atomically
 
@@ -138,7 +138,7 @@ class Preparation:
         schema = self.spec.table
         assert schema is not None
         names = (*schema.features, *schema.learned)
-        table = columns_named(frames.as_frame(rows, names), names)
+        table = columns_named(named_rows.as_frame(rows, names), names)
         found, lines = encoded(self._plain(table, names), schema)
         for line in lines:
             log.warning(line)
@@ -155,10 +155,10 @@ class Preparation:
         return examples_like(self.spec, rows) if read is None else read(self, rows, lost)
 
     def _of_frame(self, frame: Any, lost: Lost) -> NDArray[Any]:
-        return self._of_columns(columns_named(frames.as_frame(frame, self.columns), self.columns), lost)
+        return self._of_columns(columns_named(named_rows.as_frame(frame, self.columns), self.columns), lost)
 
     def _of_columns(self, table: Columns, lost: Lost) -> NDArray[Any]:
-        frames.refuse_empty(self.columns, table.name)
+        named_rows.refuse_empty(self.columns, table.name)
         table.check(self.columns)
         if not table.rows:
             return np.zeros((0, *self.spec.shape), self.spec.dtype)
@@ -178,7 +178,7 @@ class Preparation:
         return declared_columns(table, names, schema, decimal=self.dialect.decimal)
 
     def _of_plain(self, table: Columns) -> NDArray[Any]:
-        table = frames.with_numbers(table, self.columns, self.dialect)
+        table = named_rows.with_numbers(table, self.columns, self.dialect)
         size = self.spec.shape[:2] if self.spec.is_image else None
         columns = [values_of(table, name, size) for name in self.columns]  # type: ignore[arg-type]
         if self.spec.is_image:
@@ -199,11 +199,11 @@ class Preparation:
 
 def _is_named(rows: Any, preparation: Preparation) -> bool:
     """Return whether rows have names of columns, or are texts and numbers side by side in the order of the columns."""
-    if isinstance(rows, Mapping) or is_hf(rows) or frames.is_one_row(rows, preparation.columns):
+    if isinstance(rows, Mapping) or is_hf(rows) or named_rows.is_one_row(rows, preparation.columns):
         return True
     if not preparation.columns:
         return False
-    return bool(columns_of(rows)) or frames.are_dicts(rows) or frames.is_mixed(rows, preparation.columns)
+    return bool(columns_of(rows)) or named_rows.are_dicts(rows) or named_rows.is_mixed(rows, preparation.columns)
 
 
 _FORMS: tuple[tuple[Callable[[Any, Preparation], bool], Callable[..., NDArray[Any]]], ...] = (

@@ -14,11 +14,11 @@ from fedlearn.data.data_spec import DataSpec
 from fedlearn.models import load_model
 from fedlearn.models.model import Model, Planned
 from fedlearn.plugins import objects
-from fedlearn.predicting.nodes import state_on_node
+from fedlearn.predicting.node_model import state_on_node
 from fedlearn.predicting.predictor import Predictor
 from fedlearn.predicting.preparation import Preparation
-from fedlearn.runs.names import BEST, MODEL
-from fedlearn.runs.reading import open_regular
+from fedlearn.runs.file_names import BEST, MODEL
+from fedlearn.runs.safe_reading import open_regular
 from fedlearn.runs.state_files import unpack_with_tied
 
 EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it

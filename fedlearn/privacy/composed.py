@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fedlearn.privacy.accounts.filter import RdpFilter
-from fedlearn.privacy.accounts.rounds import GaussianRounds, merged
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds, merged
 from fedlearn.privacy.bookings import Booking, total
 from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine
 

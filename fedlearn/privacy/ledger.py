@@ -5,7 +5,7 @@ the answer leave the node. A question that is asked again gets the bytes that we
 two lines has spent budget and published nothing.
 
 Entries are `fedlearn.privacy.bookings`, their lines `fedlearn.privacy.ledger_lines`. A `Storage` decides where lines
-lie: in files of the node's own (`fedlearn.runs.ledgers`), or in the memory of a simulated node (`client.ledger`).
+lie: in files of the node's own (`fedlearn.runs.ledgers`), or in the memory of a simulated node (`client.node_ledger`).
 Claims and proofs: README.md.
 """
 

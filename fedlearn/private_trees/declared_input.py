@@ -11,8 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.columns import is_missing, without_imaginary
 from fedlearn.private_trees.parameters import PrivateFit
+from fedlearn.private_trees.table_cells import is_missing, without_imaginary
 
 Features = Mapping[str | int, Any] | Sequence[Any]
 

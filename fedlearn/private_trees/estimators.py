@@ -4,7 +4,7 @@ from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.private_trees.domain import Domain, NotPrivateWarning
-from fedlearn.private_trees.nodes import MalformedTree, NodeTable, union
+from fedlearn.private_trees.node_table import MalformedTree, NodeTable, union
 from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionTree
 from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
 from fedlearn.private_trees.numbers.relay_forest import DPRelayForest, DPRelayTree

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.cache.compiled import compiled
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 
 FloatArray = NDArray[np.float64]
 

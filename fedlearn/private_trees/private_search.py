@@ -24,9 +24,9 @@ from fedlearn.privacy import (
 from fedlearn.privacy.searching import ETAS, best_of, continuation, cost_of_search, number_of_runs
 from fedlearn.private_trees.accounts import account_for
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.columns import numbers_of
 from fedlearn.private_trees.declared_input import positions
 from fedlearn.private_trees.parameters import COMMON, Rule, at_least, check_parameters
+from fedlearn.private_trees.table_cells import numbers_of
 from fedlearn.private_trees.weights import refuse_weights
 
 Candidate = dict[str, Any]

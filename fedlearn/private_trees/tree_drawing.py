@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from fedlearn.private_trees.columns import names_of
-from fedlearn.private_trees.nodes import NodeTable, children_of
+from fedlearn.private_trees.node_table import NodeTable, children_of
+from fedlearn.private_trees.table_cells import names_of
 
 
 @dataclass(frozen=True, slots=True)

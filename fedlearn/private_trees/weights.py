@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.private_trees.columns import numbers_of
 from fedlearn.private_trees.parameters import Rule, none_or
+from fedlearn.private_trees.table_cells import numbers_of
 
 Whole: TypeAlias = NDArray[np.int64] | None
 """(rows,) the weight of each record in UNITs; None: every record has weight 1."""

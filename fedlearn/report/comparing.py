@@ -13,12 +13,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from fedlearn.core.errors import UsageError, printable
-from fedlearn.report.charts.learning import curves
+from fedlearn.report.charts.curves import curves
 from fedlearn.report.folders import is_run
 from fedlearn.report.numbers import count, ratio, seconds, size
+from fedlearn.report.page.curves_section import grid_of, heading
 from fedlearn.report.page.document import page_of
-from fedlearn.report.page.learning import grid_of, heading
-from fedlearn.report.page.settings import meaning
+from fedlearn.report.page.settings_lookup import meaning
 from fedlearn.report.points import (
     Point,
     best_value,
@@ -31,12 +31,12 @@ from fedlearn.report.points import (
     shown,
 )
 from fedlearn.report.run_tables import column_of, sha_of
+from fedlearn.report.run_traffic import measured_in
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
-from fedlearn.report.traffic import measured_in
 from fedlearn.report.words import word
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.reading import check_path
+from fedlearn.runs.safe_reading import check_path
 
 MEASURED_TIME = "_seconds"  # the end of names of columns that differ between any two runs
 NAMES = ("A", "B")

@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 
 from fedlearn.core.errors import UsageError
-from fedlearn.runs.names import EVENTS, SETTINGS, SUMMARY, TABLE
-from fedlearn.runs.reading import check_path
+from fedlearn.runs.file_names import EVENTS, SETTINGS, SUMMARY, TABLE
+from fedlearn.runs.safe_reading import check_path
 
 MARKS = (SETTINGS, EVENTS, TABLE, SUMMARY)  # a folder with one of these files is a run folder
 

@@ -14,8 +14,8 @@ from fedlearn.config.marks import ReadIf
 from fedlearn.config.names import marks, setting_names
 from fedlearn.core.metric import Metric
 from fedlearn.core.metrics import Metrics
+from fedlearn.report.number_rows import finite
 from fedlearn.report.numbers import SMALLER, MeanSd
-from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.varied import varied_by
 from fedlearn.report.words import short_names

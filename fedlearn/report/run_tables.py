@@ -34,9 +34,9 @@ from fedlearn.report.points import (
     shown,
     value_of,
 )
+from fedlearn.report.run_traffic import measured_in
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
-from fedlearn.report.traffic import measured_in
 from fedlearn.report.words import readable, short_names, word
 
 NOT_IN_PAPERS = ("seconds", "model_sha256")

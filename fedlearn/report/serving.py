@@ -22,8 +22,8 @@ from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.stored import LogRead, StoredRun, read_run
 from fedlearn.report.writing import title_of
-from fedlearn.runs.names import EVENTS
-from fedlearn.runs.reading import open_regular
+from fedlearn.runs.file_names import EVENTS
+from fedlearn.runs.safe_reading import open_regular
 
 if TYPE_CHECKING:
     from starlette.requests import Request

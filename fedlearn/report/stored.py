@@ -20,11 +20,9 @@ from fedlearn.core.metric import VALIDATION_ROWS
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.spread import ON_NODES
 from fedlearn.report.folders import MARKS
-from fedlearn.report.rows import Row, finite, read_rows
+from fedlearn.report.number_rows import Row, finite, read_rows
 from fedlearn.report.words import readable
-from fedlearn.runs.history import COLUMNS
-from fedlearn.runs.log import Event, EventTail, RunView, has_ended, other_events
-from fedlearn.runs.names import (
+from fedlearn.runs.file_names import (
     ANALYSIS,
     BEST,
     CHECKPOINT,
@@ -40,7 +38,9 @@ from fedlearn.runs.names import (
     SUMMARY,
     TABLE,
 )
-from fedlearn.runs.reading import cleaned, read_small
+from fedlearn.runs.history import COLUMNS
+from fedlearn.runs.log import Event, EventTail, RunView, has_ended, other_events
+from fedlearn.runs.safe_reading import cleaned, read_small
 from fedlearn.runs.secret_participation import OF_A_RUN, is_secret, without_participation
 
 NOTES = "notes.txt"  # written by the user

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fedlearn.runs.reading import read_small
+from fedlearn.runs.safe_reading import read_small
 
 PLAN = "sweep.toml"
 

@@ -13,27 +13,27 @@ from urllib.parse import quote
 
 from fedlearn.core.errors import UsageError, printable, said
 from fedlearn.plugins.extras import MissingExtra
+from fedlearn.report.charts.client_charts import over_nodes
+from fedlearn.report.charts.curves import curves, pareto
 from fedlearn.report.charts.kinds import Chart, HeatMap
-from fedlearn.report.charts.learning import curves, pareto
-from fedlearn.report.charts.nodes import over_nodes
 from fedlearn.report.charts.plots import FORMATS, USUAL, save
-from fedlearn.report.charts.rounds import all_reported, fates, phases
+from fedlearn.report.charts.round_charts import all_reported, fates, phases
 from fedlearn.report.charts.skew import skew_of
 from fedlearn.report.folders import run_folders
-from fedlearn.report.page.analysis import survival, tables_of
-from fedlearn.report.page.classes import confusions
+from fedlearn.report.number_rows import node_rows
+from fedlearn.report.page.analysis_section import survival, tables_of
+from fedlearn.report.page.classes_section import confusions
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
-from fedlearn.report.rows import node_rows
 from fedlearn.report.run_tables import for_papers, points_table, rounds_table, runs_table
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Table
-from fedlearn.runs.answers import Answer, read_answer
+from fedlearn.runs.analysis_answers import Answer, read_answer
 from fedlearn.runs.checksums import write_report_checksums
+from fedlearn.runs.file_names import ANALYSIS, WORTH
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.names import ANALYSIS, WORTH
-from fedlearn.runs.reading import read_small
+from fedlearn.runs.safe_reading import read_small
 
 T = TypeVar("T")
 FOLDER = "report"

@@ -21,8 +21,8 @@ from typing import Annotated
 from pydantic import Field
 
 from fedlearn.core.errors import UsageError
-from fedlearn.runs.names import EVENTS, NODES
-from fedlearn.runs.reading import open_regular
+from fedlearn.runs.file_names import EVENTS, NODES
+from fedlearn.runs.safe_reading import open_regular
 
 APPENDED = (EVENTS, NODES)  # written by log.py and nodes.py
 PIECE = 1 << 20  # bytes that are read at a time

@@ -28,12 +28,12 @@ from fedlearn.core.state import Array, State
 from fedlearn.runs.appended import AppendedFiles
 from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.committed import Committed
+from fedlearn.runs.file_names import CHECKPOINT, HISTORY, kept_name, memory_name, state_name
 from fedlearn.runs.files import storing, sync_folder, write_atomically, write_from, write_together
 from fedlearn.runs.history import History, RoundRecord
 from fedlearn.runs.kept_whole import keep_whole
 from fedlearn.runs.manifest import Manifest, Setting
 from fedlearn.runs.memories import MemoryFile, appended, begun, written
-from fedlearn.runs.names import CHECKPOINT, HISTORY, kept_name, memory_name, state_name
 from fedlearn.runs.published import Published, best_to_publish, check_best
 from fedlearn.runs.stale_files import check_not_lost, clear
 from fedlearn.runs.state_files import pack_state

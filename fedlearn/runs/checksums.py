@@ -17,9 +17,7 @@ from pathlib import Path
 from fedlearn.core.errors import CheckpointError
 from fedlearn.runs.appended import Appended
 from fedlearn.runs.environment import versions
-from fedlearn.runs.files import sha256, write_atomically
-from fedlearn.runs.manifest import Manifest
-from fedlearn.runs.names import (
+from fedlearn.runs.file_names import (
     ANALYSIS,
     BEST,
     CHECKPOINT,
@@ -41,7 +39,9 @@ from fedlearn.runs.names import (
     WHOLE,
     state_name,
 )
-from fedlearn.runs.reading import read_as
+from fedlearn.runs.files import sha256, write_atomically
+from fedlearn.runs.manifest import Manifest
+from fedlearn.runs.safe_reading import read_as
 from fedlearn.runs.stored_round import read_part
 
 FILES = (SETTINGS, ENVIRONMENT, DATA, DEALT, EVENTS, NODES, TABLE, MODEL, BEST, CHECKPOINT, CLASSES, STATISTICS,

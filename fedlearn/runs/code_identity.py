@@ -11,9 +11,9 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.core.errors import UsageError
 from fedlearn.plugins.own_code import own_code
 from fedlearn.runs.arithmetic import CHANGES, changes_since
+from fedlearn.runs.file_names import CHECKPOINT
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.manifest import Manifest
-from fedlearn.runs.names import CHECKPOINT
 
 log = logging.getLogger(__name__)
 

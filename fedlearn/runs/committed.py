@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fedlearn.core.state import State
+from fedlearn.runs.file_names import state_name
 from fedlearn.runs.history import History, RoundRecord
-from fedlearn.runs.names import state_name
 from fedlearn.runs.state_files import pack_state
 
 

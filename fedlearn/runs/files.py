@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fedlearn.cache import trusted
 from fedlearn.core.errors import RunFailed
-from fedlearn.runs.reading import open_within
+from fedlearn.runs.safe_reading import open_within
 
 
 def sha256(data: bytes) -> str:

@@ -24,12 +24,12 @@ from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
 from fedlearn.plugins.objects import is_reference
 from fedlearn.runs.environment import environment
+from fedlearn.runs.file_names import CHECKPOINT, DATA, ENVIRONMENT, EVENTS, LOCK, SETTINGS, STOP, SUMMARY
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.manifest import Manifest
-from fedlearn.runs.names import CHECKPOINT, DATA, ENVIRONMENT, EVENTS, LOCK, SETTINGS, STOP, SUMMARY
 from fedlearn.runs.public_data import read_spec
-from fedlearn.runs.reading import open_regular, read_small
-from fedlearn.runs.settings import free_to_change, is_place, kept
+from fedlearn.runs.safe_reading import open_regular, read_small
+from fedlearn.runs.settings_of_resume import free_to_change, is_place, kept
 
 LOOKED_AT = 0.05  # seconds within which another process sees whether the folder is locked
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.core.errors import SettingError
 from fedlearn.plugins import objects
+from fedlearn.runs.file_names import CHECKPOINT
 from fedlearn.runs.files import sha256, storing, write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.manifest import Manifest
-from fedlearn.runs.names import CHECKPOINT
 
 
 @contextmanager

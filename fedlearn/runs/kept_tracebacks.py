@@ -6,8 +6,8 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from fedlearn.runs.names import EVENTS
-from fedlearn.runs.reading import open_to_append
+from fedlearn.runs.file_names import EVENTS
+from fedlearn.runs.safe_reading import open_to_append
 
 FILE = "tracebacks.txt"  # in the run folder
 

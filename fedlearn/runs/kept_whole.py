@@ -16,9 +16,9 @@ from pathlib import Path
 
 from fedlearn.core.errors import CheckpointError
 from fedlearn.runs.appended import APPENDED
+from fedlearn.runs.file_names import BEST, CHECKPOINT, HISTORY, KEPT_WHOLE, WHOLE, whole_name
 from fedlearn.runs.files import storing, sync_folder, write_atomically
 from fedlearn.runs.manifest import Manifest, Setting
-from fedlearn.runs.names import BEST, CHECKPOINT, HISTORY, KEPT_WHOLE, WHOLE, whole_name
 
 
 def keep_whole(folder: Path, manifest: Manifest) -> None:

@@ -13,10 +13,10 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from fedlearn.core.node import CLASS, EXAMPLE, LABEL, TENTH, Dealt
+from fedlearn.core.client_facts import CLASS, EXAMPLE, LABEL, TENTH, Dealt
+from fedlearn.runs.file_names import DEALT
 from fedlearn.runs.files import storing, write_atomically
-from fedlearn.runs.names import DEALT
-from fedlearn.runs.reading import read_small
+from fedlearn.runs.safe_reading import read_small
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 _COUNTS = TypeAdapter(Annotated[list[Annotated[list[Count], Field(min_length=1)]], Field(min_length=1)])

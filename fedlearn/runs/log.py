@@ -20,7 +20,7 @@ from fedlearn.core.errors import UsageError
 from fedlearn.core.metrics import Metrics, declared
 from fedlearn.runs.files import storing
 from fedlearn.runs.history import COLUMNS
-from fedlearn.runs.reading import LONGEST_TEXT, cleaned, open_regular, open_to_append
+from fedlearn.runs.safe_reading import LONGEST_TEXT, cleaned, open_regular, open_to_append
 
 LOOK = 0.1  # seconds between looks at the log
 SHOWN_ROUNDS = 10

@@ -22,9 +22,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from fedlearn.core.cohort import Typical
 from fedlearn.core.errors import CheckpointError, SettingError, UsageError
 from fedlearn.runs.appended import Written
+from fedlearn.runs.file_names import BEST
 from fedlearn.runs.files import sha256
 from fedlearn.runs.memories import MemoryFile
-from fedlearn.runs.names import BEST
 
 FORMAT = 2
 LARGEST = 1 << 26  # bytes; the names of 100,000 parameters take a tenth

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fedlearn.runs.file_names import nodes_name
 from fedlearn.runs.files import write_atomically, write_from
-from fedlearn.runs.names import nodes_name
 
 FEWEST = 1 << 20  # bytes that are always appended
 _ENTRY = struct.Struct("<QI")  # node id, length of its memory; 0: the memory is empty

@@ -8,8 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.core.errors import UsageError
 from fedlearn.data.data_spec import DataSpec
-from fedlearn.runs.names import DATA
-from fedlearn.runs.reading import read_small
+from fedlearn.runs.file_names import DATA
+from fedlearn.runs.safe_reading import read_small
 
 
 def read_spec(folder: Path) -> DataSpec:

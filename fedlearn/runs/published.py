@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fedlearn.core.errors import CheckpointError
 from fedlearn.core.metrics import Metrics
+from fedlearn.runs.file_names import BEST, MODEL, TABLE, state_name
 from fedlearn.runs.files import write_atomically, write_from, write_together
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
-from fedlearn.runs.names import BEST, MODEL, TABLE, state_name
 from fedlearn.runs.stored_round import Stored, read_part
 
 log = logging.getLogger(__name__)

@@ -70,7 +70,7 @@ def assumed(config: RunConfig) -> dict[str, Any]:
         return {"delta": config.privacy.delta, "sampling": OwnNoise.of(config).guarantee.sampling}
     if not config.protects_records:
         return {}
-    from fedlearn.privacy.records import RecordPlan
+    from fedlearn.privacy.record_costs import RecordPlan
 
     return {"delta": config.privacy.delta, "sampling": RecordPlan.of(config).guarantee.sampling}
 
@@ -108,7 +108,7 @@ def check_records(config: RunConfig) -> None:
     if not config.protects_records:
         why = "records are protected by learner 'dp-sgd' alone: leave training.learner out"
         raise SettingError("training.learner", config.training.learner, why)
-    from fedlearn.privacy.records import RecordPlan
+    from fedlearn.privacy.record_costs import RecordPlan
 
     RecordPlan.of(config).check()
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from fedlearn.core.errors import CheckpointError
-from fedlearn.runs.names import BEST, CHECKPOINT, HISTORY, MODEL, PARTS, TABLE, memory_name, state_name
+from fedlearn.runs.file_names import BEST, CHECKPOINT, HISTORY, MODEL, PARTS, TABLE, memory_name, state_name
 
 
 def check_not_lost(folder: Path) -> None:

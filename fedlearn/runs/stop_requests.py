@@ -11,9 +11,9 @@ from pathlib import Path
 from fedlearn.cache.trusted import lock
 from fedlearn.core.errors import UsageError, said
 from fedlearn.core.stopping import is_over, stopped_when
+from fedlearn.runs.file_names import LOCK, STOP
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.names import LOCK, STOP
-from fedlearn.runs.reading import read_small
+from fedlearn.runs.safe_reading import read_small
 
 
 def ask_to_stop(folder: Path, by: str) -> None:

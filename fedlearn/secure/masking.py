@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fedlearn.secure import keys, shamir
-from fedlearn.secure.keys import KeyPair
+from fedlearn.secure import key_agreement, shamir
+from fedlearn.secure.key_agreement import KeyPair
 from fedlearn.secure.masks import Words, add_mask
-from fedlearn.secure.messages import Roster
+from fedlearn.secure.protocol_messages import Roster
 
 
 def self_seed(roster: Roster, secret: int) -> bytes:
     """Return the seed of a node's own mask."""
-    return keys.derived(shamir.to_bytes(secret), roster.question.about("self mask", roster.digest))
+    return key_agreement.derived(shamir.to_bytes(secret), roster.question.about("self mask", roster.digest))
 
 
 def pair_seed(roster: Roster, mine: KeyPair, position: int, other: int, asked: bytes) -> bytes:

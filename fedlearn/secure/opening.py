@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from fedlearn.core.errors import Refused
 from fedlearn.secure import shamir
-from fedlearn.secure.keys import KeyPair
+from fedlearn.secure.key_agreement import KeyPair
 from fedlearn.secure.masking import add_pairs, self_seed
 from fedlearn.secure.masks import Words, add_mask, reduced
-from fedlearn.secure.messages import Roster
+from fedlearn.secure.protocol_messages import Roster
 from fedlearn.secure.question import bits_of
 from fedlearn.secure.secrets import commitment
 

@@ -10,9 +10,9 @@ import hashlib
 import json
 from dataclasses import dataclass, field, fields, replace
 
-from fedlearn.secure import keys
+from fedlearn.secure import key_agreement
 from fedlearn.secure.envelopes import Shares
-from fedlearn.secure.keys import KeyPair, Signer
+from fedlearn.secure.key_agreement import KeyPair, Signer
 from fedlearn.secure.question import Question
 
 
@@ -66,7 +66,7 @@ class Kept:
 
     def joined(self, question: Question) -> Kept:
         """Return the memory of a node that has joined an attempt: with a fresh seed, and nothing of the one before."""
-        return Kept(question.round_number, question.attempt, seed=keys.fresh_secret().hex())
+        return Kept(question.round_number, question.attempt, seed=key_agreement.fresh_secret().hex())
 
     def forgotten(self) -> Kept:
         """Return the memory without the secrets: of a round that is over."""
@@ -99,17 +99,20 @@ class Secrets:
         self._seed = seed
         self.cipher = KeyPair.derived(seed, question.about("cipher key"))
         self.mask = KeyPair.derived(seed, question.about("masking key"))
-        self.self_mask = keys.derived_element(seed, question.about("self mask"))
+        self.self_mask = key_agreement.derived_element(seed, question.about("self mask"))
 
     def signer(self) -> Signer:
         """Return the signer of a node that has no key of its own."""
-        return Signer(keys.derived(self._seed, self._question.about("signing key")))
+        return Signer(key_agreement.derived(self._seed, self._question.about("signing key")))
 
     def polynomial(self, secret: int, purpose: str, threshold: int) -> list[int]:
         """Return the coefficients by which a secret is shared (`shamir.split`)."""
         others = (str(place).encode() for place in range(1, threshold))
         about = self._question.about
-        return [secret, *(keys.derived_element(self._seed, about(f"share the {purpose}", place)) for place in others)]
+        return [
+            secret,
+            *(key_agreement.derived_element(self._seed, about(f"share the {purpose}", place)) for place in others),
+        ]
 
 
 def commitment(seed: int) -> bytes:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedlearn.data.dataset import Dataset
-    from fedlearn.runs import answers
+    from fedlearn.runs import analysis_answers
 
 
-def fit(model: str, data: Dataset | Sequence[Dataset], **options: Any) -> answers.Answer:
+def fit(model: str, data: Dataset | Sequence[Dataset], **options: Any) -> analysis_answers.Answer:
     """Return the answer of an analysis of tables in one place.
 
     Parameters
@@ -45,7 +45,7 @@ def fit(model: str, data: Dataset | Sequence[Dataset], **options: Any) -> answer
     [-4.2491, 1.214]
     """
     from fedlearn.core.errors import UsageError
-    from fedlearn.data.private import with_all_rows
+    from fedlearn.data.private_examples import with_all_rows
     from fedlearn.models import load_model
     from fedlearn.statistics.analysis import Analysis
 

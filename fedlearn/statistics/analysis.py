@@ -27,10 +27,10 @@ from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import Layout, State, layout_of
 from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.models.model import Evaluation, Finished
+from fedlearn.models.models_of_tables import table_of
 from fedlearn.models.sums import ExactSums, SumsModel, check_layout, check_size
-from fedlearn.models.tables import table_of
 from fedlearn.plugins.options import options_for
-from fedlearn.runs.answers import Answer
+from fedlearn.runs.analysis_answers import Answer
 from fedlearn.statistics.design import Declared, FloatArray, IntArray
 
 BITS = 61  # of the largest sum of all nodes, without its sign
@@ -103,7 +103,7 @@ class Analysis(SumsModel):
 class Exact(ExactSums, Analysis):
     """Base class of analyses with exact sums: sums of whole numbers, over the same nodes in all rounds."""
 
-    least_count = 1  # of records in a cell that is shown (`fedlearn.statistics.cells`)
+    least_count = 1  # of records in a cell that is shown (`fedlearn.statistics.small_cells`)
 
     def __init__(self, schema: TableSchema) -> None:
         super().__init__(schema)

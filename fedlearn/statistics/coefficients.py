@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
-from fedlearn.runs.answers import AnswerTable, Cell
+from fedlearn.runs.analysis_answers import AnswerTable, Cell
 from fedlearn.statistics.design import FloatArray
 
 ROW = "term"

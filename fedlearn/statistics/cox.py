@@ -48,14 +48,14 @@ from scipy.special import chdtrc
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.models.model import Finished
-from fedlearn.runs.answers import Answer, AnswerTable, Cell
+from fedlearn.runs.analysis_answers import Answer, AnswerTable, Cell
 from fedlearn.statistics.analysis import BLOCK, blocks, power_of_two, products, symmetric, whole
-from fedlearn.statistics.cells import LEAST
 from fedlearn.statistics.coefficients import against_null, coefficient_table
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
 from fedlearn.statistics.grid import TimeGrid
 from fedlearn.statistics.newton import Climb, Evaluated
-from fedlearn.statistics.regression import Regression
+from fedlearn.statistics.newton_rounds import Regression
+from fedlearn.statistics.small_cells import LEAST
 
 EXACT = 2**53  # whole numbers up to here are exact as float64
 PARTS = 16  # blocks of which the design matrix is made at once

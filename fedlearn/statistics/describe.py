@@ -11,7 +11,7 @@ the cell in which it is interpolated, so that it is off by less than the width o
 
 Smallest and largest values are those of single records: they are never read. What is shown are the declared bounds.
 
-*Small cells* (`fedlearn.statistics.cells`): groups with few records are left out, and of a column those in which few
+*Small cells* (`fedlearn.statistics.small_cells`): groups with few records are left out, and of a column those in which few
 records have a value. Rare categories are merged, and cells of a histogram before quartiles are read from it. How many
 records lack a value is shown as it is: it says of no record which value it has.
 """
@@ -30,11 +30,11 @@ from scipy.special import chdtrc, fdtrc, stdtr
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.models.model import Finished
-from fedlearn.runs.answers import Answer, AnswerTable, Cell
+from fedlearn.runs.analysis_answers import Answer, AnswerTable, Cell
 from fedlearn.statistics.analysis import Exact, blocks, products, symmetric, whole
-from fedlearn.statistics.cells import LEAST, blocks_of, in_blocks, is_small, nothing_to_show
+from fedlearn.statistics.column_histograms import MISSING
 from fedlearn.statistics.design import Counted, FloatArray, IntArray, Rows
-from fedlearn.statistics.histograms import MISSING
+from fedlearn.statistics.small_cells import LEAST, blocks_of, in_blocks, is_small, nothing_to_show
 
 MOMENTS = 3  # of each number in each group: its known values, sum of u, sum of u^2
 QUARTILES = (0.25, 0.5, 0.75)

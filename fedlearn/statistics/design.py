@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedlearn.core.errors import SettingError
 from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.plugins.registry import did_you_mean
-from fedlearn.runs.answers import INTERCEPT
+from fedlearn.runs.analysis_answers import INTERCEPT
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -21,14 +21,14 @@ from pydantic import Field
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples, TableSchema
-from fedlearn.runs.answers import Answer, Cell
+from fedlearn.runs.analysis_answers import Answer, Cell
 from fedlearn.statistics.analysis import Analysis, blocks, power_of_two, products, symmetric, whole
-from fedlearn.statistics.cells import LEAST
 from fedlearn.statistics.coefficients import against_null, coefficient_table
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
 from fedlearn.statistics.families import FAMILIES, Null
 from fedlearn.statistics.newton import Climb, Evaluated
-from fedlearn.statistics.regression import Regression
+from fedlearn.statistics.newton_rounds import Regression
+from fedlearn.statistics.small_cells import LEAST
 
 PENALIZED = "coefficients are drawn to zero by a penalty: their standard errors say nothing of that"
 BEFORE = 3  # sums before the gradient: weights, weights times outcomes, value

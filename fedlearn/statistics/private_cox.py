@@ -53,13 +53,13 @@ from fedlearn.core.metric import EPSILON
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.models.model import Finished
-from fedlearn.runs.answers import Answer
+from fedlearn.runs.analysis_answers import Answer
 from fedlearn.statistics.analysis import products, symmetric
 from fedlearn.statistics.coefficients import coefficient_table
+from fedlearn.statistics.column_histograms import UNIT
 from fedlearn.statistics.design import Counted, Design, FloatArray, IntArray
 from fedlearn.statistics.grid import TimeGrid
-from fedlearn.statistics.histograms import UNIT
-from fedlearn.statistics.private import SURE, Noisy
+from fedlearn.statistics.noisy_analyses import SURE, Noisy
 from fedlearn.statistics.private_glm import BELOW, FARTHEST, TOO_NOISY, WEIGHTED
 from fedlearn.statistics.private_glm import SURE as SURE_INFORMATION
 

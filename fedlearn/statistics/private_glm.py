@@ -42,14 +42,14 @@ from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples
 from fedlearn.models.model import Finished
 from fedlearn.privacy.released import Released
-from fedlearn.runs.answers import Answer
+from fedlearn.runs.analysis_answers import Answer
 from fedlearn.statistics.analysis import products, symmetric
 from fedlearn.statistics.coefficients import coefficient_table
+from fedlearn.statistics.column_histograms import UNIT
 from fedlearn.statistics.design import FloatArray, IntArray
 from fedlearn.statistics.families import Normal, Poisson
 from fedlearn.statistics.glm import LinearModel
-from fedlearn.statistics.histograms import UNIT
-from fedlearn.statistics.private import Noisy
+from fedlearn.statistics.noisy_analyses import Noisy
 
 REACH = 0.4  # mean size of columns up to which a record counts in full
 SHARES = (0.04, 0.06, 0.45, 0.45)  # of records, squares, gradient and information

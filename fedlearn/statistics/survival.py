@@ -11,7 +11,7 @@ At time t_j let d_j records have the event, c_j leave without it, and n_j be at 
 * Log-rank: in group g, events expected d_j n_gj / n_j; covariance d_j (n_j - d_j) / (n_j - 1) times
   n_gj / n_j (1[g = h] - n_hj / n_j); chi-square with one degree less than groups (Mantel 1966).
 
-Times with small counts are merged with later ones (`fedlearn.statistics.cells`): the answer is that of a coarser grid.
+Times with small counts are merged with later ones (`fedlearn.statistics.small_cells`): the answer is that of a coarser grid.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from scipy.special import chdtrc, ndtri
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.models.model import Finished
-from fedlearn.runs.answers import Answer, AnswerTable, Cell, Curve
+from fedlearn.runs.analysis_answers import Answer, AnswerTable, Cell, Curve
 from fedlearn.statistics.analysis import Analysis, Exact
-from fedlearn.statistics.cells import LEAST, blocks_of, in_blocks, is_small, nothing_to_show
 from fedlearn.statistics.coefficients import interval_titles
 from fedlearn.statistics.design import Counted, FloatArray, IntArray
 from fedlearn.statistics.grid import MOST_TIMES, TimeGrid
+from fedlearn.statistics.small_cells import LEAST, blocks_of, in_blocks, is_small, nothing_to_show
 
 HALF = 0.5 + 1e-12  # a survival of one half may be rounded up
 MARKS = 6  # times at which numbers at risk are shown

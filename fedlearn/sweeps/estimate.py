@@ -18,10 +18,10 @@ import numpy as np
 from fedlearn.compression import load_anchor
 from fedlearn.config import RunConfig
 from fedlearn.config.baselines import NONE
-from fedlearn.config.tables.rounds import StopSettings
+from fedlearn.config.tables.round_settings import StopSettings
 from fedlearn.core.errors import SettingError, UsageError
+from fedlearn.runs.file_names import MODEL, TABLE
 from fedlearn.runs.folder import RunFolder
-from fedlearn.runs.names import MODEL, TABLE
 
 TRIED = 8  # nodes in a round of the trial: as many as the most demanding robust strategy asks for with one liar
 BITS = 8  # in a byte
@@ -152,7 +152,7 @@ def _measures_on_nodes(config: RunConfig) -> bool:
 def _anchor_size(config: RunConfig, folder: RunFolder) -> int:
     """Return the bytes that an anchor adds to a message; 0 where there are no anchors."""
     from fedlearn.runs.state_files import unpack_state
-    from fedlearn.wire.downlink import anchor_size
+    from fedlearn.wire.decoded_state import anchor_size
 
     how = load_anchor(config.compression)
     return 0 if how is None else anchor_size(how, unpack_state((folder.path / MODEL).read_bytes()))
@@ -160,7 +160,7 @@ def _anchor_size(config: RunConfig, folder: RunFolder) -> int:
 
 def _rows_of(folder: RunFolder, anchor: int) -> list[dict[str, float]]:
     """Return the rounds of a trial, without the bytes of the anchors that were sent in them."""
-    from fedlearn.report.rows import read_rows
+    from fedlearn.report.number_rows import read_rows
 
     problems: list[str] = []
     rows = [{name: value or 0.0 for name, value in row.items()} for row in read_rows(folder.path / TABLE, problems)]

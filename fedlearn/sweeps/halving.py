@@ -17,8 +17,8 @@ from statistics import fmean
 from fedlearn.core.errors import UsageError
 from fedlearn.core.metric import PRIVATE_ROWS
 from fedlearn.sweeps.results import Result, write_tables
-from fedlearn.sweeps.running import place_of, run_sweep
 from fedlearn.sweeps.sweep_plan import Plan, Run
+from fedlearn.sweeps.sweep_runs import place_of, run_sweep
 
 AFTER = "stop.after"
 

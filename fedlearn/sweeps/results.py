@@ -15,8 +15,8 @@ from fedlearn.report.numbers import MeanSd, plain
 from fedlearn.report.points import Point
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
+from fedlearn.runs.file_names import SUMMARY
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.names import SUMMARY
 from fedlearn.sweeps.sweep_plan import Run
 
 FIRST = ("status", "rounds")

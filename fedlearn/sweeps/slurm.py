@@ -18,8 +18,8 @@ from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.stop_requests import stoppable
 from fedlearn.sweeps.results import Result
-from fedlearn.sweeps.running import PLAN, ended, place_of, refuse_single_run, result_of, stored, tell
 from fedlearn.sweeps.sweep_plan import Plan, Run
+from fedlearn.sweeps.sweep_runs import PLAN, ended, place_of, refuse_single_run, result_of, stored, tell
 
 SCRIPT, LOGS = "array.sbatch", "slurm"
 TEXT = """\

@@ -2,31 +2,7 @@
 
 from fedlearn.wire.arrays import pack, pack_arrays, replace_arrays, unpack, unpack_arrays
 from fedlearn.wire.boxes import BOX, box, box_rest, boxed, packed, unbox
-from fedlearn.wire.messages import (
-    asked_feature,
-    evaluation,
-    is_beside,
-    most_examples,
-    packed_parcels,
-    parcels_in,
-    question,
-    read_anchor,
-    read_clip,
-    read_config,
-    read_instruction,
-    read_keys,
-    read_ready_answer,
-    read_state,
-    ready_answer,
-    ready_query,
-    round_over,
-    tell,
-    wanted_unsent,
-    with_instruction,
-    with_most_examples,
-    with_ttl,
-)
-from fedlearn.wire.records import (
+from fedlearn.wire.content_records import (
     ANCHOR,
     ARRAYS,
     CHECKSUM,
@@ -77,6 +53,30 @@ from fedlearn.wire.secure_records import (
     secure_answer,
     secure_query,
     secure_record,
+)
+from fedlearn.wire.server_messages import (
+    asked_feature,
+    evaluation,
+    is_beside,
+    most_examples,
+    packed_parcels,
+    parcels_in,
+    question,
+    read_anchor,
+    read_clip,
+    read_config,
+    read_instruction,
+    read_keys,
+    read_ready_answer,
+    read_state,
+    ready_answer,
+    ready_query,
+    round_over,
+    tell,
+    wanted_unsent,
+    with_instruction,
+    with_most_examples,
+    with_ttl,
 )
 from fedlearn.wire.sizes import bytes_of, bytes_of_all, bytes_of_each
 

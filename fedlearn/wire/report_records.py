@@ -15,7 +15,7 @@ from fedlearn.core.errors import Refused
 from fedlearn.core.metric import TRAIN_LOSS
 from fedlearn.core.state import Layout, State, Update
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
-from fedlearn.wire.records import (
+from fedlearn.wire.content_records import (
     ARRAYS,
     CHECKSUM,
     METRICS,

@@ -18,7 +18,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from fedlearn import flower
 from fedlearn.core.cohort import At
 from fedlearn.core.errors import Refused
-from fedlearn.wire.records import CONFIG, SECURE, config_in
+from fedlearn.wire.content_records import CONFIG, SECURE, config_in
 
 SHARES = "query.shares"
 SURVIVORS = "query.survivors"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from flwr.app import Message
 
 from fedlearn import wire
+from fedlearn.core.client_facts import LACKS
 from fedlearn.core.cohort import At
-from fedlearn.core.node import LACKS
 from fedlearn.core.state import State, digest_of
 from server.exchange.exchange import Exchange, Pending
 

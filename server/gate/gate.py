@@ -67,7 +67,7 @@ from fedlearn.models.loaded import loaded
 from fedlearn.models.model import Ensemble, Summed
 from fedlearn.privacy.adaptive_clip import WITHIN
 from fedlearn.privacy.clipping import is_clipped
-from fedlearn.wire.downlink import Downlink
+from fedlearn.wire.decoded_state import Downlink
 from server.gate.limits import Limits
 from server.gate.norms import NOTHING, norm_of
 

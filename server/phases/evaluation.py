@@ -14,7 +14,7 @@ from fedlearn.models import NOTHING, Evaluation
 from fedlearn.models.loaded import dataset_of, evaluate_part, rows_measured, scores_of_test_set
 from server.attempt import Reporting
 from server.feature import Measures
-from server.phases.answers import answers_to, finite, sound_answers, take_scores
+from server.phases.evaluation_answers import answers_to, finite, sound_answers, take_scores
 from server.run import ServerRun
 
 PART = 1000  # test examples evaluated by one worker in one go

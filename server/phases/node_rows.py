@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fedlearn.core.cohort import At, Fate
 from fedlearn.core.metric import TEST_EXAMPLES
-from fedlearn.runs.nodes import EXAMPLES, PARTITION, ROUND, Row
+from fedlearn.runs.nodes_csv import EXAMPLES, PARTITION, ROUND, Row
 from server.attempt import Reporting
 from server.run import ServerRun
 

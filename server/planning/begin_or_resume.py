@@ -11,8 +11,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid
 
 from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.core.client_facts import NodeTrial
 from fedlearn.core.errors import RunFailed, SettingError
-from fedlearn.core.node import NodeTrial
 from fedlearn.data.cache import checked
 from fedlearn.models.loaded import initial_state, trial, with_found_data
 from fedlearn.plugins.tables import CLIENT_TRIAL
@@ -22,7 +22,7 @@ from fedlearn.runs.code_identity import checked_code, said_of_accepted
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.label_counts import write_dealt
 from fedlearn.runs.log import EventLog
-from fedlearn.runs.settings import kept_settings
+from fedlearn.runs.settings_of_resume import kept_settings
 from server.exchange.exchange import Exchange
 from server.feature import begin
 from server.feature import rest_of as rest_of_features

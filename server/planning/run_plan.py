@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedlearn.config import RunConfig
+from fedlearn.core.client_facts import NodeTraits
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.core.metrics import Metrics
-from fedlearn.core.node import NodeTraits
 from fedlearn.models.loaded import Traits
 from fedlearn.models.loaded import traits as traits_of
 from fedlearn.plugins.tables import CLIENT_ABOUT

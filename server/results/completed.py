@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 from fedlearn.core.errors import UsageError
+from fedlearn.runs.file_names import SETTINGS
 from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
-from fedlearn.runs.names import SETTINGS
 
 COMPLETED = "completed"
 

@@ -17,14 +17,14 @@ from fedlearn.models import model_spec
 from fedlearn.models.loaded import analysis_of, statistics_of
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import LR_SCHEDULES
-from fedlearn.runs.answers import write_answer
+from fedlearn.runs.analysis_answers import write_answer
+from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
-from fedlearn.runs.names import EVENTS
+from fedlearn.runs.machine_usage import memory_bytes
 from fedlearn.runs.secret_participation import is_secret, without_participation
 from fedlearn.runs.spending import assumed, neighbors_of, notices_of, promised, spent_by_partition, trust_of
-from fedlearn.runs.statistics import write_statistics
-from fedlearn.runs.usage import memory_bytes
+from fedlearn.runs.statistics_json import write_statistics
 from server.run import ServerRun
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fedlearn.core.cohort import At
 from fedlearn.core.errors import RunFailed
+from fedlearn.runs.file_names import ASKED_SUM, EVENTS
 from fedlearn.runs.log import EventTail
-from fedlearn.runs.names import ASKED_SUM, EVENTS
 from server.attempt import RUN_AGAIN, NotCommitted
 from server.run import ServerRun
 

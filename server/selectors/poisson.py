@@ -15,7 +15,7 @@ class Poisson(Selector):
     """Draws each node with probability cohort / clients, independently; no node at all is a valid draw.
 
     All nodes are asked, and must be ready: the probability of one node does not depend on the others. Accounts of
-    differential privacy amplify by this sampling (`fedlearn.privacy.nodes`), as long as nobody but the server knows who
+    differential privacy amplify by this sampling (`fedlearn.privacy.node_costs`), as long as nobody but the server knows who
     took part. With secure noise the draw is as secret as the noise: no seed gives it.
 
     Parameters

@@ -34,8 +34,8 @@ from typing import Annotated, Any
 
 import typer
 
-from client.ledger import InMemory
 from client.memory import memory_of
+from client.node_ledger import InMemory
 from fedlearn import flower
 from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
@@ -44,10 +44,10 @@ from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.node_calls import context_of, partition_of
 from fedlearn.privacy.bookings import Publication, bookings
 from fedlearn.privacy.ledger import Ledger
+from fedlearn.runs.file_names import CHECKPOINT, EVENTS, NODE_STATES, SETTINGS
 from fedlearn.runs.log import EventTail
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.memories import unpacked
-from fedlearn.runs.names import CHECKPOINT, EVENTS, NODE_STATES, SETTINGS
 from server.schedules import SCHEDULES
 from tests.adversary import tiny
 

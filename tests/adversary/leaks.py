@@ -36,12 +36,12 @@ REQUIRES = "    accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.R
 
 LEAKS = (
     Mend(
-        "1", "client/handlers/evaluation.py",
+        "1", "client/handlers/evaluation_handler.py",
         "        if is_private(request.config):\n            raise Withheld(NOT_MEASURED)\n", "",
         f"{APP}::test_a_private_learner_from_outside_says_what_it_has_spent_and_nothing_else",
     ),
     Mend(
-        "1", "client/ledger.py",
+        "1", "client/node_ledger.py",
         "        return self._ledger.once(booking, answer, budget=self.budget, delta=self._delta)",
         "        return answer()",
         f"{BUDGET}::test_under_flowers_own_loop_with_evaluation_the_ledgers_hold_what_was_seen",
@@ -63,20 +63,20 @@ LEAKS = (
         f"{LEDGER}::test_what_is_spent_in_all_is_counted_over_all_runs",
     ),
     Mend(
-        "3", "client/ledger.py",
+        "3", "client/node_ledger.py",
         'MATTERS = {"clients",', 'MATTERS = {"out", "clients",',
         f"{BUDGET}::test_a_question_that_comes_again_gets_the_same_bytes_at_no_cost",
     ),
     Mend(
-        "3", "client/owner/policy.py",
+        "3", "client/owner/owner_refusals.py",
         'if privacy.noise == "seeded" and not policy.seeded_noise:', "if policy is None:", HOSTILE,
     ),
     Mend(
-        "3", "client/owner/policy.py",
+        "3", "client/owner/owner_refusals.py",
         "if privacy.public_sizes and not policy.public_sizes:", "if policy is None:", HOSTILE,
     ),
     Mend(
-        "3", "client/owner/policy.py",
+        "3", "client/owner/owner_refusals.py",
         "loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon)", "loss.epsilon < 0", HOSTILE,
     ),
     Mend("3", "fedlearn/privacy/ledger.py", KNOWN, "", NETWORK, A_FEDERATION),
@@ -160,13 +160,13 @@ LEAKS = (
         f"{CLASSES}::test_no_record_can_make_a_fit_fail",
     ),
     Mend(
-        "10", "client/handlers/selection.py",
+        "10", "client/handlers/selection_handler.py",
         "return why_not or _why_not_published(request)\n", 
         'return why_not or _why_not_published(request) if len(examples_of(request)) else "none"\n',
         f"{APP}::test_a_private_node_without_examples_does_as_one_with_examples",
     ),
     Mend(
-        "11", "fedlearn/data/tables.py",
+        "11", "fedlearn/data/encoded_tables.py",
         'drawn(rows, seed=SPLIT_SEED, purpose="test split") < share',
         "np.random.default_rng(len(rows)).permutation(len(rows)) < share * len(rows)",
         f"{DRAWING}::test_one_line_less_in_a_file_moves_no_other_between_training_and_test",
@@ -239,7 +239,7 @@ LEAKS = (
         f"{BUDGET}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(
-        "16", "client/owner/policy.py",
+        "16", "client/owner/owner_refusals.py",
         "    if config.data.options and policy.least_records:", "    if policy is None:",
         f"{BUDGET}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
@@ -255,7 +255,7 @@ LEAKS = (
         "unit/client/test_examples.py::test_only_an_engine_of_simulations_makes_a_node_virtual",
     ),
     Mend(
-        "18", "client/ledger.py",
+        "18", "client/node_ledger.py",
         'str(node_config.get("data-name", ""))',
         'str(node_config.get("data-name", "")) + f"-{request.partition_id}"',
         f"{BUDGET}::test_shares_of_one_table_pay_from_one_ledger",
@@ -291,18 +291,18 @@ LEAKS = (
         f"{FILES}::test_a_ledger_of_which_parts_are_gone_does_not_begin_anew",
     ),
     Mend(
-        "21", "client/owner/policy.py",
+        "21", "client/owner/owner_refusals.py",
         "config.client.mods or names_code(config):",
         'config.client.mods or ":" in config.data.dataset + config.data.partition:',
         f"{BUDGET}::test_code_that_a_server_names_is_not_even_imported",
     ),
     Mend(
-        "21", "client/owner/policy.py",
+        "21", "client/owner/owner_refusals.py",
         "if isinstance(value, str) and setting not in PLAIN", 'if setting.rpartition(".")[2] in ("name", "codec")',
         f"{BUDGET}::test_every_setting_that_is_no_plain_text_is_taken_for_one_that_may_name_code",
     ),
     Mend(
-        "21", "client/owner/policy.py",
+        "21", "client/owner/owner_refusals.py",
         '("" if _asks_ours(request) else CODE_NOT_ALLOWED)', '""',
         f"{BUDGET}::test_a_message_names_no_code_either",
     ),
@@ -317,13 +317,13 @@ LEAKS = (
         f"{FILES}::test_answers_that_fill_the_disk_are_not_kept_without_end",
     ),
     Mend(
-        "23", "fedlearn/private_trees/columns.py",
+        "23", "fedlearn/private_trees/table_cells.py",
         "    except Exception as error:\n        if isinstance(error, OverflowError)",
         "    except (TypeError, OverflowError) as error:\n        if isinstance(error, OverflowError)",
         f"{CELLS}::test_a_cell_that_is_nothing_counts_as_missing",
     ),
     Mend(
-        "23", "fedlearn/private_trees/columns.py",
+        "23", "fedlearn/private_trees/table_cells.py",
         "np.where(whole.imag == 0, whole.real, np.nan)", "values",
         f"{CELLS}::test_one_complex_number_changes_no_other_record",
     ),
@@ -333,12 +333,12 @@ LEAKS = (
         "unit/privacy/test_exact.py::test_utilities_that_are_further_apart_than_any_float_are_chosen_as_often_as_they_must",
     ),
     Mend(
-        "25", "client/owner/policy.py",
+        "25", "client/owner/owner_refusals.py",
         "    if reason in REFUSALS:\n        return reason\n", "    if reason:\n        return reason\n",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
-        "25", "client/owner/policy.py",
+        "25", "client/owner/owner_refusals.py",
         "if is_evaluation and", "if False and",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
@@ -348,7 +348,7 @@ LEAKS = (
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
-        "25", "client/owner/policy.py",
+        "25", "client/owner/owner_refusals.py",
         "    except RuntimeError:  # there", "    except LookupError:  # there",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
@@ -359,7 +359,7 @@ LEAKS = (
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
-        "25", "client/handlers/selection.py",
+        "25", "client/handlers/selection_handler.py",
         "_why_not(request) or unsent_why_not(request)", "unsent_why_not(request) or _why_not(request)",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
@@ -368,7 +368,7 @@ LEAKS = (
         "        wait_for_a_whole_second(request)\n", "        pass\n", f"{WORDS}::test_only_not_ready_waits",
     ),
     Mend(
-        "25", "client/handlers/selection.py",
+        "25", "client/handlers/selection_handler.py",
         "    word = said_of(request, why_not)\n", "    word = why_not\n",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),

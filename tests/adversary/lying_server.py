@@ -22,14 +22,14 @@ from fedlearn.config import RunConfig, config_from, to_flower
 from fedlearn.core.cohort import At, Instruction
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import State, layout_of
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.deployment_keys import make_keys
 from fedlearn.models.loaded import loaded, whole_numbers_of
 from fedlearn.secure import texts
 from fedlearn.secure.level import Level, chosen
-from fedlearn.secure.messages import Advertised, Masked, Roster, Shared, Signed, Survivors, Unmasked, Unmasking
 from fedlearn.secure.packed import unpacked
+from fedlearn.secure.protocol_messages import Advertised, Masked, Roster, Shared, Signed, Survivors, Unmasked, Unmasking
 from fedlearn.secure.question import Question
-from fedlearn.secure.server import SecureServer, Summed
+from fedlearn.secure.server_protocol import SecureServer, Summed
 from fedlearn.secure.summands import Summands
 
 Said = tuple[str, RecordDict | None]  # a reason, or an answer

@@ -166,7 +166,7 @@ MENDS = (
         f"{LIARS}::test_B3_a_metric_that_cannot_be_is_not_counted_and_its_node_is_named",
     ),
     Mend(
-        "B3", "server/phases/answers.py",
+        "B3", "server/phases/evaluation_answers.py",
         "or metric.in_range(value) is None:", "or value is None:",
         f"{LIARS}::test_B3_a_node_that_lies_about_its_evaluation_is_not_counted_and_is_named",
     ),
@@ -228,7 +228,7 @@ MENDS = (
         f"{STORED}::test_c4_log_that_is_no_file_is_named_and_never_waited_for",
     ),
     Mend(
-        "C4", "fedlearn/runs/reading.py",
+        "C4", "fedlearn/runs/safe_reading.py",
         "os.open(path, flags | os.O_NOFOLLOW |", "os.open(path, flags |",
         f"{STORED}::test_c4_table_of_nodes_is_not_appended_to_through_a_link",
     ),
@@ -283,7 +283,7 @@ MENDS = (
         "unit/engine/test_engine.py::test_a_run_gets_no_more_workers_than_have_something_to_do",
     ),
     Mend(
-        "D6", "fedlearn/private_trees/nodes.py",
+        "D6", "fedlearn/private_trees/node_table.py",
         "for _ in range(max_depth + 1):", "for _ in range(10 * max_depth**3):",
         "adversary/test_trees.py::test_D6_trees_made_to_be_slow_are_refused_at_once",
     ),
@@ -298,7 +298,7 @@ MENDS = (
         f"{NODES}::test_E2_fewer_invited_than_must_be_ready_is_refused_before_the_start",
     ),
     Mend(
-        "E3", "server/phases/answers.py",
+        "E3", "server/phases/evaluation_answers.py",
         'range(len(messages)), book="down")', 'range(len(messages)), book="")',
         f"{COUNTS}::test_E3_every_byte_is_counted_those_of_evaluations_on_nodes_too",
     ),
@@ -313,12 +313,12 @@ MENDS = (
         f"{COUNTS}::test_E3_a_node_that_hangs_or_fails_is_not_asked_to_evaluate",
     ),
     Mend(
-        "F1", "fedlearn/report/rows.py",
+        "F1", "fedlearn/report/number_rows.py",
         "    if not abs(value) < LARGEST:  # nor is NaN\n        return None\n", "",
         f"{PAGES}::test_f1_number_in_the_table_costs_no_page",
     ),
     Mend(
-        "F1", "fedlearn/runs/reading.py",
+        "F1", "fedlearn/runs/safe_reading.py",
         "    if not stat.S_ISREG(os.fstat(descriptor).st_mode):", "    if descriptor < 0:",
         f"{PAGES}::test_f1_only_regular_files_are_read",
     ),
@@ -355,7 +355,7 @@ MENDS = (
         "contracts/test_foreign_strategies.py::test_same_seed_gives_the_same_bytes",
     ),
     Mend(
-        "U3", "fedlearn/report/charts/learning.py",
+        "U3", "fedlearn/report/charts/curves.py",
         "if len(placed) < 2 or max(x for _, x, _ in placed) <= EQUAL * min(x for _, x, _ in placed):",
         "if len(placed) < 2:",
         "unit/report/test_charts.py::test_bytes_that_are_alike_to_one_in_a_hundred_have_bought_nothing",
@@ -393,7 +393,7 @@ MENDS = (
         f"{MANY_RUNS}::test_other_data_than_the_run_was_begun_with_are_refused",
     ),
     Mend(
-        "M1", "fedlearn/data/tables.py",
+        "M1", "fedlearn/data/encoded_tables.py",
         '_say(name, "values", present, strangers,', '_say(name, "values", present, {},',
         "unit/data/test_tables.py::test_categories_that_are_not_declared_are_counted_with_the_most_frequent",
     ),
@@ -408,12 +408,12 @@ MENDS = (
         "unit/data/test_tables.py::test_blanks_around_names_and_cells_do_not_count",
     ),
     Mend(
-        "M3", "fedlearn/data/tables.py",
+        "M3", "fedlearn/data/encoded_tables.py",
         '_say(name, "numbers", present, beyond,', '_say(name, "numbers", present, {},',
         "unit/data/test_tables.py::test_numbers_outside_their_bounds_are_said",
     ),
     Mend(
-        "M4", "fedlearn/data/tables.py",
+        "M4", "fedlearn/data/encoded_tables.py",
         "place.get(text, place.get(plain_text(text), np.nan)) for text", "np.nan if plain_text(text) in MISSING else "
         "place.get(text, place.get(plain_text(text), np.nan)) for text",
         "unit/data/test_tables.py::test_a_category_that_reads_like_missing_is_one_where_it_is_declared",
@@ -449,7 +449,7 @@ MENDS = (
         "unit/private_trees/federated/test_few_records.py::test_classes_that_noise_hides_are_guessed_as_the_largest",
     ),
     Mend(
-        "O1", "fedlearn/private_trees/sums/rounds.py",
+        "O1", "fedlearn/private_trees/sums/rounds_search.py",
         "    if declared is not None and budget * declared < ALONE:\n        return 1\n", "",
         "unit/private_trees/federated/test_few_records.py::test_records_that_are_declared_to_be_few_are_asked_for_the_start_alone",
     ),
@@ -497,7 +497,7 @@ MENDS = (
         "unit/flower/test_object_store.py::test_a_foretold_record_with_other_children_is_sent_whole_all_the_same",
     ),
     Mend(
-        "G2", "fedlearn/flower/superlink.py",
+        "G2", "fedlearn/flower/superlink_middleware.py",
         "if len(level) > allowed or count > MOST_PARTS or ",
         "if ",
         "unit/flower/test_object_store.py::test_a_tree_that_no_reply_has_is_refused_before_the_database_is_asked",
@@ -515,31 +515,31 @@ MENDS = (
         "adversary/test_replies.py::test_G3_a_reply_that_the_superlink_fails_over_is_not_heard_and_all_others_are",
     ),
     Mend(
-        "G4", "fedlearn/flower/superlink.py",
+        "G4", "fedlearn/flower/superlink_middleware.py",
         "if not (math.isfinite(about.created_at) and math.isfinite(about.ttl)):",
         "if False:",
         "unit/flower/test_object_store.py::test_a_time_that_is_none_is_refused",
     ),
     Mend(
-        "G4", "fedlearn/flower/superlink.py",
+        "G4", "fedlearn/flower/superlink_middleware.py",
         "if not all(0 <= seconds <= LONGEST_WORK for seconds in worked):",
         "if False:",
         "unit/flower/test_object_store.py::test_work_that_cannot_be_is_not_added_up",
     ),
     Mend(
-        "G5", "fedlearn/flower/superlink.py",
+        "G5", "fedlearn/flower/superlink_middleware.py",
         "    if not request.session_id:",
         "    if False:",
         "unit/flower/test_object_store.py::test_a_part_that_names_no_session_is_not_put_into_the_servers",
     ),
     Mend(
-        "G5", "fedlearn/flower/superlink.py",
+        "G5", "fedlearn/flower/superlink_middleware.py",
         "        if session.scalar(asked) is not None:",
         "        if False:",
         "unit/flower/test_object_store.py::test_a_reply_by_the_name_of_a_question_does_not_end_its_sending",
     ),
     Mend(
-        "G6", "fedlearn/flower/superlink.py",
+        "G6", "fedlearn/flower/superlink_middleware.py",
         "        if not response.objects_to_push:",
         "        if False:",
         "unit/flower/test_object_store.py::test_what_answers_no_question_leaves_nothing",
@@ -855,13 +855,13 @@ MENDS = (
         "unit/api/test_result.py::test_a_look_at_a_spoiled_file_is_one_line_at_once",
     ),
     Mend(
-        "I3", "fedlearn/report/charts/rounds.py",
+        "I3", "fedlearn/report/charts/round_charts.py",
         "return max(1, -(-len(run.rounds) // MOST_BARS))",
         "return 1",
         "unit/report/test_charts.py::test_bars_of_many_rounds_are_means_of_several",
     ),
     Mend(
-        "I3", "fedlearn/report/charts/learning.py",
+        "I3", "fedlearn/report/charts/curves.py",
         "y, low, high = (means(values, step)",
         "y, low, high = (values[::step]",
         "unit/report/test_charts.py::test_points_of_long_lines_are_means_of_their_rounds",
@@ -933,7 +933,7 @@ MENDS = (
         "unit/data/sources/test_like.py::test_a_test_frame_with_its_columns_in_another_order_is_put_in_ours",
     ),
     Mend(
-        "I13", "fedlearn/data/sources/columns.py",
+        "I13", "fedlearn/data/sources/named_columns.py",
         "            held_out = _by_name(chosen.taken(of_test, names), classes)\n",
         "            of_test = columns_of_file(test_path, dialect, None, {})\n"
         "            held_out = _by_name(chosen.taken(of_test, chosen.names_in(of_test)), classes)\n",
@@ -987,7 +987,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_two_columns_of_one_name_are_named_where_they_are_wanted",
     ),
     Mend(
-        "I20", "fedlearn/report/charts/learning.py",
+        "I20", "fedlearn/report/charts/curves.py",
         "x <= EQUAL * other_x, EQUAL * x < other_x",
         "x <= other_x, x < other_x",
         "unit/report/test_charts.py::test_bytes_are_compared_in_pairs_whatever_the_largest_run_has_sent",

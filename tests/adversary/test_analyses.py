@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedlearn
-from client.learners.sums import ExactSumsLearner
+from client.learners.sums_learner import ExactSumsLearner
 from fedlearn.core.errors import RunFailed
 from fedlearn.statistics import fit
 from fedlearn.statistics.glm import GLM

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from client.secure_sums import node as summing
+from client.secure_sums import secure_node as summing
 from client.secure_sums.whole_question import WholeQuestion
 from fedlearn import flower, wire
 from fedlearn.config import config_from
 from fedlearn.models.loaded import loaded
 from fedlearn.plugins.tables import HANDLERS
-from fedlearn.secure.keys import Signer, fresh_secret
+from fedlearn.secure.key_agreement import Signer, fresh_secret
 from fedlearn.secure.level import Level, chosen
-from fedlearn.secure.messages import Roster, Survivors, Unmasking
-from fedlearn.statistics.histograms import UNIT
+from fedlearn.secure.protocol_messages import Roster, Survivors, Unmasking
+from fedlearn.statistics.column_histograms import UNIT
 from tests.adversary.lying_server import METRIC, At, Attempt, NodeApart, RealNode, changed, owners_of
 
 VICTIM, NODES = 3, 5

@@ -27,13 +27,13 @@ from fedlearn.data import cache, staging
 from fedlearn.engine import inline
 from fedlearn.runs import checkpoint, files
 from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.file_names import CHECKPOINT, EVENTS
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import COLUMNS, RoundRecord
 from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import packed, unpacked
-from fedlearn.runs.names import CHECKPOINT, EVENTS
-from fedlearn.runs.nodes import NodeTable
-from fedlearn.runs.settings import kept_settings
+from fedlearn.runs.nodes_csv import NodeTable
+from fedlearn.runs.settings_of_resume import kept_settings
 from tests.adversary import crashes, tiny
 
 SPOILED = int(os.environ.get("FEDLEARN_SPOILED", "150"))

@@ -11,7 +11,7 @@ from fedlearn.core.errors import Refused
 from fedlearn.models.loaded import loaded
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees.federated.models.forest import DTYPES, state_of
-from fedlearn.private_trees.nodes import LEAF, NodeTable
+from fedlearn.private_trees.node_table import LEAF, NodeTable
 
 OUTPUTS = 11  # shares of a leaf's examples below as many knots
 LIMITS = {"max_depth": 32, "max_nodes": 1_000_000}

@@ -15,7 +15,7 @@ import pytest
 from flwr.app import Context, RecordDict
 
 from client.owner import error_disclosure
-from client.owner.policy import is_in
+from client.owner.owner_refusals import is_in
 from fedlearn import flower, wire
 from fedlearn.core.refusals import NOT_READY, REFUSALS
 from fedlearn.engine.apps import load_client_app

@@ -24,8 +24,8 @@ from fedlearn.cli import app
 from fedlearn.config.names import setting_names
 from fedlearn.core.errors import UsageError
 from fedlearn.data import from_any, from_arrays, from_hf, from_torch
-from fedlearn.data.sources.columns import from_table
 from fedlearn.data.sources.image_folder import from_folder
+from fedlearn.data.sources.named_columns import from_table
 from fedlearn.privacy.accounts.calibration import noise_multiplier_for
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -63,7 +63,7 @@ PLACES = {  # distribution of an extra -> where it may be imported
     "ipython": ("fedlearn/api/progress.py",),
     "lifelines": ("experiments/statistics/",),
     "mlflow": ("fedlearn/report/listeners/mlflow.py",),
-    "prometheus-client": ("fedlearn/engine/deployment/monitor.py", "fedlearn/engine/deployment/server.py"),
+    "prometheus-client": ("fedlearn/engine/deployment/monitor.py", "fedlearn/engine/deployment/server_processes.py"),
     "psutil": ("experiments/speed/", "experiments/watching.py"),
     "ray": ("fedlearn/engine/ray_runtime/", "experiments/speed/"),
     "statsmodels": ("experiments/statistics/",),

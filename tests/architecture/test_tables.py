@@ -85,7 +85,7 @@ def imported_by(modules):
         (
             "fedlearn.private_trees.federated.learners.tree_learner, fedlearn.private_trees.federated.models.forest, "
             "fedlearn.private_trees.federated.models.relay_model, "
-            "fedlearn.private_trees.federated.preload",
+            "fedlearn.private_trees.federated.trees_preload",
             {"torch", "datasets", "flwr_datasets", "opendp"},
         ),
     ],
@@ -97,7 +97,7 @@ def test_import_is_cheap(modules, unwanted):
 
 def test_reading_the_rows_of_models_imports_nothing_that_trains():
     found = imported_by("fedlearn.models\nlist(fedlearn.models.MODELS.values())")
-    assert "fedlearn.private_trees.federated.rows" in found
+    assert "fedlearn.private_trees.federated.tree_rows" in found
     assert not found & {"torch", "numba", "sklearn", "scipy", "fedlearn.private_trees.estimators"}
 
 

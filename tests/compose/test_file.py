@@ -14,7 +14,7 @@ from flwr.common.config import parse_config_args
 from fedlearn.cli import app
 from fedlearn.commands.client import OWNER
 from fedlearn.config.policy import Policy
-from fedlearn.engine.deployment import client
+from fedlearn.engine.deployment import client_processes
 from tests.commands import client_options as options_of
 from tests.commands import parsed
 from tests.compose import lock
@@ -96,7 +96,7 @@ def test_what_the_owner_allows_reaches_the_clients_and_nobody_else(monkeypatch):
     flags = options_of(services["client"].command)
     assert (flags.ledger, flags.policy, flags.data_name) == (Path("/ledger"), Path("/policy.toml"), "patients")
     without_file = replace(flags, policy=None)  # which is not there
-    assert parse_config_args([client.privacy_config(without_file)]) == {
+    assert parse_config_args([client_processes.privacy_config(without_file)]) == {
         "ledger": "/ledger", "data-name": "patients", "largest-epsilon": 3.0, "epsilon-of-a-run": 0.5,
         "least-records": 80, "models": "dp-forest,cnn", "public-sizes": True,
     }  # fmt: skip
@@ -115,7 +115,7 @@ def test_without_the_owners_variables_the_clients_have_no_ledger(monkeypatch):
     for name, value in client_service.environment.items():
         monkeypatch.setenv(name, value)
     flags = options_of(client_service.command)
-    assert (client.privacy_config(flags), flags.own_data) == ("", False)
+    assert (client_processes.privacy_config(flags), flags.own_data) == ("", False)
 
 
 def test_every_flag_of_the_owner_has_a_variable():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.learners.sums import SumsLearner
+from client.learners.sums_learner import SumsLearner
 from fedlearn.core.errors import Refused, SettingError
 from fedlearn.core.state import ArraySpec, UpdateKind, layout_of
 from fedlearn.models import MODELS, load_model

@@ -9,13 +9,13 @@ import shlex
 import pytest
 import yaml
 
-from client import ledger
+from client import node_ledger
 from client.learners import LEARNERS
-from client.owner import agreement, error_disclosure, policy
+from client.owner import agreement, error_disclosure, owner_refusals
 from fedlearn.config.policy import Policy
 from fedlearn.core.refusals import REFUSALS, word_for
 from fedlearn.engine.deployment.monitor import ROUTES
-from fedlearn.engine.deployment.server import NEEDS
+from fedlearn.engine.deployment.server_processes import NEEDS
 from tests.commands import COMMANDS, parsed
 from tests.docs.pages import ROOT
 
@@ -136,7 +136,7 @@ def test_every_reason_that_is_no_word_stands_on_the_page():
     )
     reasons = {
         value
-        for module in (policy, error_disclosure, ledger, agreement)
+        for module in (owner_refusals, error_disclosure, node_ledger, agreement)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str) and re.fullmatch(r"[a-z]+(-[a-z]+)+", value)
     }

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-import client.handlers.selection
+import client.handlers.selection_handler
 import client.handlers.training
 from client.learners.learner import LocalFit
-from client.received.downlink import ANCHOR
+from client.received.received_state import ANCHOR
 from fedlearn.models.loaded import loaded
 from fedlearn.models.presets import settings_from
-from fedlearn.runs.names import kept_name
+from fedlearn.runs.file_names import kept_name
 from server.features.downlink.anchors import Anchors
 from tests.end_to_end.conftest import CHEAP, end_of
 from tests.end_to_end.test_asynchronous import PHONES, mixed, table, told
@@ -129,14 +129,14 @@ def test_nodes_that_follow_all_rounds_are_sent_the_state_once_and_then_correctio
 def test_a_node_that_has_lost_the_state_that_it_followed_is_sent_it_again_and_counted(
     execute, undisturbed, monkeypatch
 ):
-    kept_anchor = client.handlers.selection.kept_anchor
+    kept_anchor = client.handlers.selection_handler.kept_anchor
 
     def forgotten(request):
         lost = request.partition_id == 2 and '"round_number": 3' in json.dumps(dict(request.content["config"]))
         return "" if lost else kept_anchor(request)
 
     run = undisturbed(FOLLOWING)
-    monkeypatch.setattr(client.handlers.selection, "kept_anchor", forgotten)
+    monkeypatch.setattr(client.handlers.selection_handler, "kept_anchor", forgotten)
     again = execute(FOLLOWING, engine="inline")
     assert column(again, "anchors_sent") == [8, 0, 1, 0]
     assert again.sha == run.sha
@@ -244,8 +244,8 @@ def test_a_node_that_asks_for_a_wrong_anchor_gets_the_right_one_and_nothing_else
 ):
     everyone = {**ANCHORED, "rounds.cohort": 0}
     honest = undisturbed(everyone)
-    kept_anchor = client.handlers.selection.kept_anchor
-    monkeypatch.setattr(client.handlers.selection, "kept_anchor", lambda request: wrong(kept_anchor(request)))
+    kept_anchor = client.handlers.selection_handler.kept_anchor
+    monkeypatch.setattr(client.handlers.selection_handler, "kept_anchor", lambda request: wrong(kept_anchor(request)))
     run = execute(everyone, engine="inline")
     assert run.sha == honest.sha
     assert column(honest, "anchors_sent") == [8, 0, 0, 8, 0]
@@ -254,14 +254,14 @@ def test_a_node_that_asks_for_a_wrong_anchor_gets_the_right_one_and_nothing_else
 
 
 def test_a_node_that_says_it_has_an_anchor_that_it_lacks_fails_alone(execute, monkeypatch):
-    kept_anchor = client.handlers.selection.kept_anchor
+    kept_anchor = client.handlers.selection_handler.kept_anchor
 
     def forgotten(request):
         if request.partition_id == 2 and request.memory.arrays.pop(ANCHOR, None):
             request.keep_memory()
         return kept_anchor(request)
 
-    monkeypatch.setattr(client.handlers.selection, "kept_anchor", forgotten)
+    monkeypatch.setattr(client.handlers.selection_handler, "kept_anchor", forgotten)
     run = execute({**ANCHORED, "rounds.cohort": 0, "rounds.quorum": 0.5}, engine="inline")
     failed = run.events_of("failed")
     assert {(event["partition"], event["round"]) for event in failed} == {(2, 2), (2, 3), (2, 5)}

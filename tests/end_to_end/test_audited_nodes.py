@@ -9,7 +9,7 @@ import pytest
 
 import fedlearn.commands.audited_nodes as audited
 from fedlearn.auditing.nodes.chosen_model import FAR, HOSTILE, NOTHING, Chosen
-from fedlearn.auditing.nodes.planted import PLANTED as BY_CLIENTS
+from fedlearn.auditing.nodes.planted_in_clipping import PLANTED as BY_CLIENTS
 from fedlearn.auditing.nodes.server_mistakes import PLANTED as BY_SERVERS
 from fedlearn.auditing.nodes.server_mistakes import FixedSize, Seeded, sampled, unguarded
 from fedlearn.auditing.planting import Planted, swapped

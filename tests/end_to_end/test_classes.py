@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedlearn.runs.classes import read_classes
+from fedlearn.runs.classes_json import read_classes
 
 
 def shares(results):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedlearn.config.load import flat_from_file
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.deployment_keys import make_keys
 from tests.compose.container import Container
 from tests.compose.federation import Federation, why_not
 

@@ -6,7 +6,7 @@ import pytest
 
 import fedlearn
 from fedlearn.core.errors import UsageError
-from fedlearn.sweeps.choosing import write_choice
+from fedlearn.sweeps.best_settings import write_choice
 from fedlearn.sweeps.halving import run_halving
 from fedlearn.sweeps.sweep_plan import Plan
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedlearn.core.errors import SettingError
-from fedlearn.runs.nodes import read_nodes
+from fedlearn.runs.nodes_csv import read_nodes
 
 ALL = {
     "evaluation.nodes": 12,

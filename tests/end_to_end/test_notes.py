@@ -15,7 +15,7 @@ from fedlearn.commands.shared import result_table
 from fedlearn.config import config_from
 from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays
-from fedlearn.runs.classes import read_classes
+from fedlearn.runs.classes_json import read_classes
 from fedlearn.runs.log import EventTail
 from server.results.summary import learning_rate
 

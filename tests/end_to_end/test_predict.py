@@ -18,8 +18,8 @@ from fedlearn.cli import main
 from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays
 from fedlearn.predicting import Preparation
-from fedlearn.predicting.answers import Wanted
-from fedlearn.predicting.scored import predict_file
+from fedlearn.predicting.predicted_file import predict_file
+from fedlearn.predicting.predictions_in_words import Wanted
 
 SMALL = {"clients": 3, "rounds": 2, "batch_size": 20, "engine": "inline", "progress": False}
 TOML = """

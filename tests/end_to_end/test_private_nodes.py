@@ -14,7 +14,7 @@ import pytest
 import client.answer
 from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.runs.names import NODES
+from fedlearn.runs.file_names import NODES
 
 PRIVATE = {
     "model.name": "fedlearn.auditing.nodes.chosen_model:model",

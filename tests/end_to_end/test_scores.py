@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 import fedlearn
 from fedlearn.core.errors import SettingError
 from fedlearn.data import from_arrays
-from fedlearn.runs.nodes import read_nodes
+from fedlearn.runs.nodes_csv import read_nodes
 
 SCORED = {"model.name": "linear", "evaluation.scores": "roc_auc_ovr,f1_macro"}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from client.ledger import run_of
+from client.node_ledger import run_of
 from fedlearn.core.errors import SettingError
 from fedlearn.data import load_dataset
 from fedlearn.models import load_model

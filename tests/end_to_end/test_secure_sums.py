@@ -9,18 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from client.secure_sums import node as summing
+from client.secure_sums import secure_node as summing
 from fedlearn import flower, wire
 from fedlearn.aggregation.modular import MASKED
 from fedlearn.config import to_flower
 from fedlearn.core.errors import FedlearnError, SettingError
 from fedlearn.engine.apps import load_server_app
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.deployment_keys import make_keys
 from fedlearn.engine.prepare import prepared
 from fedlearn.models.loaded import loaded
 from fedlearn.report.page.account import account
 from fedlearn.report.stored import read_run
-from fedlearn.secure.keys import NodeKey
+from fedlearn.secure.key_agreement import NodeKey
 from tests.end_to_end.vanishing import Killed, Remote, run, settings_of
 from tests.faults.disk import ROOT, Disk
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.deployment_keys import make_keys
 from fedlearn.privacy.bookings import bookings
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile, names_in

@@ -7,7 +7,7 @@ import pytest
 
 import fedlearn
 from fedlearn.models.loaded import dataset_of
-from fedlearn.runs.statistics import read_statistics
+from fedlearn.runs.statistics_json import read_statistics
 
 EXACT = {
     "clients": 6, "data.dataset": "diabetes", "model.name": "statistics", "secure.sums": "masked",

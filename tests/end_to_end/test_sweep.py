@@ -20,8 +20,8 @@ from fedlearn.cli import main
 from fedlearn.config import config_from
 from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.engine.embedded.engine import WarmEngine
-from fedlearn.sweeps.running import run_sweep
 from fedlearn.sweeps.sweep_plan import Plan
+from fedlearn.sweeps.sweep_runs import run_sweep
 
 from .conftest import CHEAP, ROOT, Run, wait_until
 

@@ -124,12 +124,12 @@ MUTANTS = (
     Mutant("step of what was not sent", "strategies/fedavg.py", "np.where(sent, array + step, array).astype", "(array + step).astype"),
     Mutant("old state removed first", "fedlearn/runs/checkpoint.py",
            ").with_memories(memories)\n", ").with_memories(memories)\n        clear(self.folder, manifest.files)\n"),
-    Mutant("any measure averaged", "server/phases/answers.py", "sound.items() if (why := _why_not(", "sound.items() if False and (why := _why_not("),
-    Mutant("other things measured", "server/phases/answers.py", "names != alike[0][0]", "False"),
-    Mutant("late measure counts", "server/phases/answers.py", "    until = run.clock.now() + deadline\n", "    until = run.clock.now() + 2 * deadline\n"),
-    Mutant("second measure counts", "server/phases/answers.py", "in pending.arrivals() if not again}", "in pending.arrivals()}"),
+    Mutant("any measure averaged", "server/phases/evaluation_answers.py", "sound.items() if (why := _why_not(", "sound.items() if False and (why := _why_not("),
+    Mutant("other things measured", "server/phases/evaluation_answers.py", "names != alike[0][0]", "False"),
+    Mutant("late measure counts", "server/phases/evaluation_answers.py", "    until = run.clock.now() + deadline\n", "    until = run.clock.now() + 2 * deadline\n"),
+    Mutant("second measure counts", "server/phases/evaluation_answers.py", "in pending.arrivals() if not again}", "in pending.arrivals()}"),
     Mutant("silent ones measure", "server/phases/evaluation.py", "if message.metadata.dst_node_id in answered]", "if True]"),
-    Mutant("states to measure not counted", "server/phases/answers.py", 'range(len(messages)), book="down")', 'range(len(messages)), book="protocol")'),
+    Mutant("states to measure not counted", "server/phases/evaluation_answers.py", 'range(len(messages)), book="down")', 'range(len(messages)), book="protocol")'),
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ import fedlearn.aggregation.fold
 import fedlearn.config.load
 import fedlearn.plugins.options
 import fedlearn.plugins.registry
-import fedlearn.runs.usage
+import fedlearn.runs.machine_usage
 import server.exchange.exchange
 import server.run
 import server.strategy_rng
@@ -35,9 +35,9 @@ from fedlearn.data.cifar10 import SPEC
 from fedlearn.models.loaded import Traits
 from fedlearn.runs.appended import APPENDED
 from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import unpacked
-from fedlearn.runs.names import EVENTS
 from server.exchange.exchange import Exchange
 from server.planning.run_plan import with_columns
 from server.run import ServerRun
@@ -61,7 +61,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 CHEAPER = {
-    (fedlearn.runs.usage, "cpu_seconds"): lambda: None,  # it takes longer than a round
+    (fedlearn.runs.machine_usage, "cpu_seconds"): lambda: None,  # it takes longer than a round
     (server.exchange.exchange, "SHORTEST"): 0.4, (server.exchange.exchange, "LONGEST"): 8.0,
     (server.exchange.exchange, "SHARE"): 1.0,
     (server.run, "to_flower"): lambda _: dict(fedlearn.config.load._last[0]),  # type: ignore[index]

@@ -23,17 +23,17 @@ from flwr.superlink.grid import HttpGrid
 from flwr.superlink.servicer.fleet import fleet_handlers
 from flwr.superlink.servicer.runtime import runtime_handlers
 
-from fedlearn.flower import enclosed, superlink
+from fedlearn.flower import enclosed, superlink_middleware
 
 FAB = Fab(sha256(b"a bundle").hexdigest(), b"a bundle", {})
-fleet_push_object = partial(superlink.store_part, fleet_handlers.push_object)
+fleet_push_object = partial(superlink_middleware.store_part, fleet_handlers.push_object)
 FLEET = {
     "ActivateNode": fleet_handlers.activate_node,
     "DeactivateNode": fleet_handlers.deactivate_node,
     "SendNodeHeartbeat": fleet_handlers.send_node_heartbeat,
     "PullMessages": enclosed.enclosing(fleet_handlers.pull_messages),
     "PushMessages": enclosed.storing_enclosed(
-        partial(superlink.store_reply, fleet_handlers.push_messages), fleet_push_object
+        partial(superlink_middleware.store_reply, fleet_handlers.push_messages), fleet_push_object
     ),
     "GetRun": fleet_handlers.get_run,
     "GetFab": fleet_handlers.get_fab,

@@ -39,7 +39,7 @@ from flwr.supernode.servicer.runtime import runtime_handlers
 
 from fedlearn.flower.enclosed import SMALL, enclose_in_supernode
 from fedlearn.flower.one_at_a_time import seconds_expired
-from fedlearn.flower.supernode import handle_one_at_a_time
+from fedlearn.flower.prompt_supernode import handle_one_at_a_time
 from tests.histories.superlink import FLEET, Calls
 
 TICK, IDLE = 0.005, 0.1  # seconds of a pause, and of one after the answer that there is no message

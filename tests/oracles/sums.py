@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from client.learners.learner import LocalTask
-from client.learners.sums import SumsLearner
+from client.learners.sums_learner import SumsLearner
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from fedlearn.secure import keys
+from fedlearn.secure import key_agreement
 from fedlearn.secure.masks import add_mask, zeros
 from tests.secure_faults.knowing import FIELD
 from tests.secure_faults.world import World
@@ -54,7 +54,7 @@ def _known(world: World, round_number: int) -> list[str]:
 
 
 def _seeds(world: World) -> list[str]:
-    seed = bytearray(keys.fresh_secret())
+    seed = bytearray(key_agreement.fresh_secret())
     first, second = zeros(16, 32), zeros(16, 32)
     add_mask(first, bytes(seed))
     place = random.Random(world.seed).randrange(len(seed))

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from fedlearn.core.errors import UsageError
-from fedlearn.secure import keys
-from fedlearn.secure.keys import Signer
+from fedlearn.secure import key_agreement
+from fedlearn.secure.key_agreement import Signer
 from fedlearn.secure.level import Level
-from fedlearn.secure.messages import Advertised, Delivered, Roster, Shared, Survivors, Unmasking
+from fedlearn.secure.protocol_messages import Advertised, Delivered, Roster, Shared, Survivors, Unmasking
 from fedlearn.secure.question import Question
 from fedlearn.secure.secrets import Kept, Secrets
 from tests.secure_faults.knowing import DEAD
@@ -90,13 +90,15 @@ def _roster(world: World, question: Question, adverts: Mapping[int, Advertised])
         case "own" if len(members) > 1:
             members[0] = replace(members[1], node=members[0].node)
         case "invented" if members:
-            signer = Signer(keys.fresh_secret())
-            own = Secrets(question, keys.fresh_secret())
+            signer = Signer(key_agreement.fresh_secret())
+            own = Secrets(question, key_agreement.fresh_secret())
             invented = Advertised(question, members[0].node, own.cipher.public, own.mask.public, signer.public, b"")
             members[0] = replace(invented, signature=signer.sign(invented.statement))
         case "swapped" if members:  # the server's key in place of a node's, under the node's name and signature
             place = rng.randrange(len(members))
-            members[place] = replace(members[place], cipher=Secrets(question, keys.fresh_secret()).cipher.public)
+            members[place] = replace(
+                members[place], cipher=Secrets(question, key_agreement.fresh_secret()).cipher.public
+            )
         case "fewer":
             members = members[:-1]
             level = _level(len(members), len(members) - 1, len(members) - 1, level.colluders) or level

@@ -31,7 +31,7 @@ for seed in range({most}):
         print(seed, lines[0][1][0])
         break
 """
-NODE, SERVER = "fedlearn/secure/node.py", "fedlearn/secure/server.py"
+NODE, SERVER = "fedlearn/secure/node_protocol.py", "fedlearn/secure/server_protocol.py"
 
 MUTANTS = (
     # a node reveals too much
@@ -52,11 +52,11 @@ MUTANTS = (
     # rosters
     Mutant("threshold of half, counting colluders", "fedlearn/secure/level.py", "if 2 * self.threshold > self.neighbors + self.colluders:", "if 2 * self.threshold >= self.neighbors + self.colluders:"),
     Mutant("second roster shared", NODE, "self._roster.digest != roster.digest", "False"),
-    Mutant("level below the demands", "fedlearn/secure/policy.py", "level.colluders < self.colluders or", "False or"),
-    Mutant("fewer nodes than demanded", "fedlearn/secure/policy.py", "if len(members) < self.fewest:", "if False:"),
-    Mutant("a key stands twice", "fedlearn/secure/policy.py", "len(set(keys)) < len(keys)", "False"),
-    Mutant("unlisted peer", "fedlearn/secure/policy.py", "if member.verify not in (self.peers or ())", "if False"),
-    Mutant("keys not signed", "fedlearn/secure/policy.py", "if not is_signed(member.statement, member.signature, member.verify):", "if False:"),
+    Mutant("level below the demands", "fedlearn/secure/demands.py", "level.colluders < self.colluders or", "False or"),
+    Mutant("fewer nodes than demanded", "fedlearn/secure/demands.py", "if len(members) < self.fewest:", "if False:"),
+    Mutant("a key stands twice", "fedlearn/secure/demands.py", "len(set(keys)) < len(keys)", "False"),
+    Mutant("unlisted peer", "fedlearn/secure/demands.py", "if member.verify not in (self.peers or ())", "if False"),
+    Mutant("keys not signed", "fedlearn/secure/demands.py", "if not is_signed(member.statement, member.signature, member.verify):", "if False:"),
     # keys and masks
     Mutant("a key used again", "fedlearn/secure/secrets.py", "seed=keys.fresh_secret().hex())", "seed=self.seed or keys.fresh_secret().hex())"),
     Mutant("a key of the run", "fedlearn/secure/secrets.py", 'KeyPair.derived(seed, question.about("masking key"))', 'KeyPair.derived(bytes(31) + question.run.encode()[-1:], b"")'),
@@ -76,7 +76,7 @@ MUTANTS = (
 OF_RUNS = (
     Mutant("report added to another group", "server/features/secure_sums/masked_gate.py", "groups[member.position] if groups", "groups[0] if groups"),
     Mutant("group counted that is discarded", "server/features/secure_sums/collect.py", "if report.fate is Fate.REPORTED and member.partition_id in why:", "if False:"),
-    Mutant("vector of another attempt masked", "client/secure_sums/node.py", "vector if is_masked else vector[:0], bits, asked)", "vector + (instruction.at.attempt > 1) if is_masked else vector[:0], bits, asked)"),
+    Mutant("vector of another attempt masked", "client/secure_sums/secure_node.py", "vector if is_masked else vector[:0], bits, asked)", "vector + (instruction.at.attempt > 1) if is_masked else vector[:0], bits, asked)"),
 )  # fmt: skip
 """Mistakes around the state machines, which whole runs find (`rounds`)."""
 

@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-import client.secure_sums.node
+import client.secure_sums.secure_node
 from fedlearn import flower, wire
 from fedlearn.config import to_flower
 from fedlearn.core.cohort import At
@@ -30,7 +30,7 @@ from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.node_calls import error_reply
 from fedlearn.engine.prepare import prepared
 from fedlearn.flower import ErrorCode
-from server.features.secure_sums.sums import SumOfNodes
+from server.features.secure_sums.sums_of_attempt import SumOfNodes
 from tests.end_to_end.vanishing import KINDS, Killed, Remote, settings_of
 
 MOST_KILLS, ROUNDS = 2, 2
@@ -106,7 +106,7 @@ class Seen:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Write down what nodes and server do within the block."""
-        fixed_point, decoded = client.secure_sums.node._fixed_point, SumOfNodes.decoded
+        fixed_point, decoded = client.secure_sums.secure_node._fixed_point, SumOfNodes.decoded
 
         def of_node(request: Any, *arguments: Any) -> Any:
             vector, bits = fixed_point(request, *arguments)
@@ -124,7 +124,7 @@ class Seen:
             return decoded(each, total, nodes)
 
         with (
-            patch.object(client.secure_sums.node, "_fixed_point", of_node),
+            patch.object(client.secure_sums.secure_node, "_fixed_point", of_node),
             patch.object(SumOfNodes, "decoded", of_server),
         ):
             yield

@@ -16,16 +16,16 @@ import numpy as np
 
 from fedlearn.core.errors import Refused
 from fedlearn.core.seeding import rng_for
-from fedlearn.secure import keys
+from fedlearn.secure import key_agreement
+from fedlearn.secure.demands import Demands
 from fedlearn.secure.fixed_point import FixedPoint
-from fedlearn.secure.keys import Signer
+from fedlearn.secure.key_agreement import Signer
 from fedlearn.secure.level import Level, chosen
 from fedlearn.secure.masking import pair_seed
-from fedlearn.secure.messages import Advertised, Delivered, Masked, Roster, Survivors, Unmasked
-from fedlearn.secure.node import SecureNode
-from fedlearn.secure.policy import Demands
+from fedlearn.secure.node_protocol import SecureNode
+from fedlearn.secure.protocol_messages import Advertised, Delivered, Masked, Roster, Survivors, Unmasked
 from fedlearn.secure.question import Question
-from fedlearn.secure.server import Missing, SecureServer, Summed, check_advertised
+from fedlearn.secure.server_protocol import Missing, SecureServer, Summed, check_advertised
 from tests.secure_faults.knowing import Report, View
 
 ENTRIES = 5
@@ -81,10 +81,10 @@ class World:
         rng = random.Random(seed)
         level = rng.choice(LEVELS)
         ids = sorted(rng.sample(range(-5, 100), level.nodes))
-        signers = {node: Signer(keys.fresh_secret()) if rng.random() < 0.3 else None for node in ids}
+        signers = {node: Signer(key_agreement.fresh_secret()) if rng.random() < 0.3 else None for node in ids}
         listed = rng.random() < 0.3
         if listed:
-            signers = {node: Signer(keys.fresh_secret()) for node in ids}
+            signers = {node: Signer(key_agreement.fresh_secret()) for node in ids}
         peers = frozenset(each.public for each in signers.values() if each) if listed else None
         demands = Demands(peers=peers, fewest=level.nodes, colluders=level.colluders)
         sites = {node: Site(f"run {seed}", node, demands, signers[node]) for node in ids}
@@ -315,12 +315,12 @@ def run(seed: int, *, lie: Callable[[World, int], None] | None = None) -> World:
 @contextmanager
 def known_secrets(seed: int) -> Iterator[None]:
     """Draw all secrets from a seed."""
-    rng, genuine = random.Random(seed), keys.fresh_secret
-    keys.fresh_secret = lambda: rng.randbytes(keys.SIZE)
+    rng, genuine = random.Random(seed), key_agreement.fresh_secret
+    key_agreement.fresh_secret = lambda: rng.randbytes(key_agreement.SIZE)
     try:
         yield
     finally:
-        keys.fresh_secret = genuine
+        key_agreement.fresh_secret = genuine
 
 
 def _run(world: World, lie: Callable[[World, int], None] | None) -> World:

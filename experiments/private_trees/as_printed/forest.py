@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from fedlearn.privacy import Noise, exponential, secure_noise, seeded_noise
 from fedlearn.private_trees.classes import growing
+from fedlearn.private_trees.classes.class_counting import CodedRecords, count_leaves
 from fedlearn.private_trees.classes.classifier import PrivateClassifier
-from fedlearn.private_trees.classes.counting import CodedRecords, count_leaves
 from fedlearn.private_trees.classes.shares import Line
 from fedlearn.private_trees.classes.utilities import FloatArray
 from fedlearn.private_trees.described import described
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, one_of
 from fedlearn.private_trees.predicting import leaf_of_rows, predict
 

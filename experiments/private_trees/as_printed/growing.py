@@ -39,7 +39,7 @@ from experiments.private_trees.as_printed import kernels
 from fedlearn.privacy.noise import Noise
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.domain import Domain
-from fedlearn.private_trees.nodes import LEAF, NodeTable
+from fedlearn.private_trees.node_table import LEAF, NodeTable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

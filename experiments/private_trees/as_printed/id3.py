@@ -28,8 +28,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedlearn.privacy import Noise, laplace
+from fedlearn.private_trees.classes.class_counting import CodedRecords, Growth, count_leaves, count_open
 from fedlearn.private_trees.classes.classifier import PrivateClassifier
-from fedlearn.private_trees.classes.counting import CodedRecords, Growth, count_leaves, count_open
 from fedlearn.private_trees.classes.growing import (
     MECHANISMS,
     SELECTIONS,
@@ -41,7 +41,7 @@ from fedlearn.private_trees.classes.growing import (
 from fedlearn.private_trees.classes.shares import Line, even_shares, lines_of_choices, lines_of_counts
 from fedlearn.private_trees.classes.utilities import FloatArray, reach_of_gain, utility
 from fedlearn.private_trees.described import described
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, one_of
 
 REASON = "NOT PRIVATE: printed ID3 uses counts of missing values without noise; no epsilon covers that"

@@ -14,7 +14,7 @@ from experiments.private_trees.as_printed.true_loss import PrintedLoss, true_pri
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.described import described
 from fedlearn.private_trees.domain import NotPrivateWarning
-from fedlearn.private_trees.nodes import NodeTable, union
+from fedlearn.private_trees.node_table import NodeTable, union
 from fedlearn.private_trees.numbers.regressor import PrivateRegressor
 from fedlearn.private_trees.numbers.training_set import TrainingSet
 from fedlearn.private_trees.parameters import Rule, at_least

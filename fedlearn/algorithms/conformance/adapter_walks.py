@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fedlearn.algorithms.adapters.flora import fresh_rows
-from fedlearn.algorithms.conformance.low_rank import SCALE, LowRank, first, probe, target, weight
+from fedlearn.algorithms.conformance.adapter_problem import SCALE, LowRank, first, probe, target, weight
 from fedlearn.algorithms.conformance.walking import Walk
 from fedlearn.extend import Float64
 

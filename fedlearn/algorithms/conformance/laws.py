@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fedlearn.algorithms.conformance.low_rank import LowRank
+from fedlearn.algorithms.conformance.adapter_problem import LowRank
 from fedlearn.algorithms.conformance.quadratics import Problem
 from fedlearn.algorithms.conformance.walks import WALKS, Walk
 

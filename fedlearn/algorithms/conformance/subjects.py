@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fedlearn.algorithms.conformance.adapter_problem import LowRank
 from fedlearn.algorithms.conformance.laws import LAWS, OFF, Verdict, judged, problem_of
-from fedlearn.algorithms.conformance.low_rank import LowRank
 from fedlearn.algorithms.conformance.quadratics import Problem
 from fedlearn.algorithms.conformance.slice_laws import SLICE_LAWS
 from fedlearn.algorithms.conformance.walks import WALKS, Walk

@@ -24,7 +24,7 @@ from PIL import Image
 from client.examples import examples_of, training_set
 from client.request import Request
 from fedlearn import flower
-from fedlearn.auditing.runs import RunLoss
+from fedlearn.auditing.run_auditor import RunLoss
 from fedlearn.config import RunConfig, config_from, to_flower
 from fedlearn.config.policy import Policy
 from fedlearn.data.data_spec import Examples

@@ -21,11 +21,11 @@ from fedlearn.aggregation import STATE
 from fedlearn.auditing.bent import BENDS, Bend, Bent
 from fedlearn.auditing.drawn import why_not_coins
 from fedlearn.auditing.planting import Planted, swapped
-from fedlearn.auditing.runs import RunLoss
+from fedlearn.auditing.run_auditor import RunLoss
 from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At
 from fedlearn.privacy.accounts import GaussianRounds
-from fedlearn.privacy.nodes import NodePlan
+from fedlearn.privacy.node_costs import NodePlan
 from fedlearn.privacy.noise import Noise, seeded_noise
 from fedlearn.runs.history import RoundRecord
 from fedlearn.runs.log import EventLog

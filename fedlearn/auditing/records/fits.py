@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from client.learners.learner import LocalTask
 from client.learners.poisson_batches import Draws, SecureDraws, SeededDraws, draws_for
 from fedlearn.auditing.drawn import why_not_coins, why_not_noise
-from fedlearn.auditing.runs import RunLoss
+from fedlearn.auditing.run_auditor import RunLoss
 from fedlearn.data.data_spec import Examples
 
 ROUNDS, NODES, STEPS, RECORDS, RATE = 4, 4, 25, 50, 0.2

@@ -18,7 +18,7 @@ from fedlearn.auditing.cases import AuditCase, Release
 from fedlearn.privacy.noise import Noise
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes import growing
-from fedlearn.private_trees.classes.counting import ONE, CodedRecords
+from fedlearn.private_trees.classes.class_counting import ONE, CodedRecords
 from fedlearn.private_trees.classes.shares import harmonic_shares
 
 Record = tuple[int, int, int]  # (category of feature 0, of feature 1, class); two of each

@@ -21,7 +21,7 @@ from fedlearn.auditing.cases import AuditCase, Release
 from fedlearn.privacy.noise import Noise
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.domain import Domain
-from fedlearn.private_trees.numbers.growing import Grown, grow, noisy_sums
+from fedlearn.private_trees.numbers.forest_growing import Grown, grow, noisy_sums
 from fedlearn.private_trees.numbers.histograms import Rows, arrange, pairs_of
 from fedlearn.private_trees.numbers.leaves import hat_counts, plain_means
 from fedlearn.private_trees.numbers.relay import relay_plan

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedlearn.auditing.pairs import Draw, Pair, booked_by_lines, drawn_records, perhaps_weights, public_of, weights_of
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionTree
 from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
 from fedlearn.private_trees.numbers.relay_forest import DPRelayForest, DPRelayTree

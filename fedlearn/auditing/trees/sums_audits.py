@@ -27,7 +27,7 @@ from fedlearn.private_trees.sums.boost_plan import BoostPlan
 from fedlearn.private_trees.sums.boosting import choose
 from fedlearn.private_trees.sums.counting import cell_sums
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic, Loss, pairs_of
-from fedlearn.private_trees.sums.partitions import Partitions
+from fedlearn.private_trees.sums.record_partitions import Partitions
 from fedlearn.private_trees.sums.views import Views
 
 VIEWS = Views.declare(2, bounds=None, categories=[2, 2])

@@ -14,16 +14,16 @@ from typing import Any
 
 from fedlearn.core.errors import UsageError
 from fedlearn.data.column_files import Columns, read_columns
+from fedlearn.data.data_folder import identity
 from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import share_held_out
-from fedlearn.data.folder import identity
+from fedlearn.data.encoded_tables import encoded_arrays, table_at, table_dataset
 from fedlearn.data.naming import plain_name
-from fedlearn.data.packing import hash_of
+from fedlearn.data.packed_examples import hash_of
 from fedlearn.data.schema_file import declared_schema
 from fedlearn.data.sources.frame_columns import columns_named, declared_columns
 from fedlearn.data.sources.table_files import Dialect
-from fedlearn.data.tables import encoded_arrays, table_at, table_dataset
 
 Bounds = Mapping[str, Sequence[Any]]
 Categories = Mapping[str, Sequence[Any]]

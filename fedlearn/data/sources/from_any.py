@@ -30,7 +30,6 @@ from fedlearn.data.sources.column_guessing import (
     many_classes,
     own_validation,
 )
-from fedlearn.data.sources.columns import frame_arrays
 from fedlearn.data.sources.forms import (
     described,
     is_array,
@@ -44,6 +43,7 @@ from fedlearn.data.sources.forms import (
 )
 from fedlearn.data.sources.hidden import LABELS, MASK, TOKENS, with_hidden, with_next
 from fedlearn.data.sources.libraries import check_lengths, hf_arrays, input_column, is_stream, torch_arrays
+from fedlearn.data.sources.named_columns import frame_arrays
 from fedlearn.data.validation import OWN_ROWS
 
 FORMS = (

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from fedlearn.core.errors import DataNotFound, UsageError
+from fedlearn.data.data_folder import identity
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import leaves_unfit_out
 from fedlearn.data.entries import Arrays
-from fedlearn.data.folder import identity
 from fedlearn.data.kept_arrays import dataset_at, with_facts
 from fedlearn.data.naming import in_one_form
 from fedlearn.data.reading import one_line_errors

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import FedlearnError, UsageError
-from fedlearn.data.folder import one_line
+from fedlearn.data.data_folder import one_line
 from fedlearn.data.reading import opened
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")

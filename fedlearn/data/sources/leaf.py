@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import DataNotFound, UsageError, quoted
+from fedlearn.data.data_folder import identity, one_line
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
-from fedlearn.data.folder import identity, one_line
 from fedlearn.data.kept_arrays import dataset_at, with_facts
 from fedlearn.data.reading import one_line_errors, opened
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given

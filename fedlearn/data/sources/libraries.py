@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.core.errors import DataNotFound, UsageError
+from fedlearn.data.data_folder import check_download, one_line
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.folder import check_download, one_line
 from fedlearn.data.naming import in_one_form, spelled
 from fedlearn.data.reading import UNPACKED, one_line_errors
 from fedlearn.data.sources.array_source import from_arrays

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.core.errors import DataNotFound, SettingError
+from fedlearn.data.data_folder import data_folder
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.folder import data_folder
 from fedlearn.data.naming import FILE_SUFFIXES, HUB
 from fedlearn.data.reading import ending_of, one_line_errors
 from fedlearn.plugins import tables

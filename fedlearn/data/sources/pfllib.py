@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.core.errors import DataNotFound, UsageError
+from fedlearn.data.data_folder import identity
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
-from fedlearn.data.folder import identity
 from fedlearn.data.kept_arrays import dataset_at, with_facts
 from fedlearn.data.reading import check_unpacked, one_line_errors, one_line_of, opened
 from fedlearn.data.sources.channels import Channels

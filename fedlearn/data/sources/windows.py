@@ -23,8 +23,8 @@ from fedlearn.data.naming import plain_name
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.array_source import from_arrays
 from fedlearn.data.sources.column_values import Columns, columns_of_frame, labels_of, values_of
-from fedlearn.data.sources.columns import columns_of_file
 from fedlearn.data.sources.declared import TEST_SHARE
+from fedlearn.data.sources.named_columns import columns_of_file
 from fedlearn.data.sources.table_files import Dialect
 
 UNEVEN = "the steps of {time!r} differ, from {fewest} to {most}: a window counts rows, not time"

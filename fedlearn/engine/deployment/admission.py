@@ -32,7 +32,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fedlearn.engine.deployment.supernode import VERSION_HEADER
-from fedlearn.flower import superlink as flower_superlink
+from fedlearn.flower import superlink_middleware as flower_superlink
 
 MIB = 1 << 20
 UNDER_WAY = 128 * MIB  # of bodies that are being read, for all nodes; Flower takes some 2.5 times as much memory

@@ -24,11 +24,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedlearn.core.errors import UsageError, printable, quoted
-from fedlearn.engine.deployment.keys import new_node_key, public_line
+from fedlearn.engine.deployment.deployment_keys import new_node_key, public_line
 from fedlearn.privacy.ledger_lines import LedgerDamaged, check_of, line_of, sound_lines
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.ledgers import LedgerFile
-from fedlearn.secure.keys import FOLLOWS, NodeKey, is_signed, link, listed_keys
+from fedlearn.secure.key_agreement import FOLLOWS, NodeKey, is_signed, link, listed_keys
 
 LARGEST = 1 << 14  # bytes of a request
 LONGEST_NAME = 80  # letters

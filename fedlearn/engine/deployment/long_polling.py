@@ -15,7 +15,7 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fedlearn.flower import superlink as flower_superlink
+from fedlearn.flower import superlink_middleware as flower_superlink
 
 LONGEST = 1.0  # seconds; a SuperNode gives a request up after 30
 MOST = 100  # nodes whose questions wait at a time: the proxy lets 128 requests of one address through

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING
 
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment.programs import start_logging
-from fedlearn.engine.deployment.server import answers
-from fedlearn.engine.deployment.status import RunRead, hides_counts, shown_events, status_of
+from fedlearn.engine.deployment.server_processes import answers
+from fedlearn.engine.deployment.server_status import RunRead, hides_counts, shown_events, status_of
 from fedlearn.engine.deployment.status_page import page_of
 from fedlearn.engine.processes import die_with
+from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.log import ENDED, Event, EventTail, RunView, has_ended
-from fedlearn.runs.names import EVENTS
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -208,7 +208,7 @@ class Monitor:
             "fedlearn_unreadable_logs": {"": len(self._unreadable)},
         }
         if self._keys is not None:
-            from fedlearn.engine.deployment.keys import valid_until
+            from fedlearn.engine.deployment.deployment_keys import valid_until
 
             with suppress(OSError, ValueError):
                 found["fedlearn_certificate_expiry_timestamp_seconds"] = {"": valid_until(self._keys).timestamp()}

@@ -27,7 +27,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.2rem; }
 
 
 def page_of(found: Mapping[str, Any]) -> str:
-    """Return the page of a status, as `fedlearn.engine.deployment.status.status_of` gives it."""
+    """Return the page of a status, as `fedlearn.engine.deployment.server_status.status_of` gives it."""
     sites = [
         (
             str(each["client"]) if each["client"] >= 0 else "?", each["fingerprint"],

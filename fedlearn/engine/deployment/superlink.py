@@ -24,7 +24,7 @@ def main() -> None:
     ours, arguments = parser.parse_known_args()
     die_with(ours.parent_pid)
     sys.argv = ["flower-superlink", *arguments]
-    from fedlearn.flower import superlink as flower_superlink
+    from fedlearn.flower import superlink_middleware as flower_superlink
 
     if flower_superlink.missing:
         print(

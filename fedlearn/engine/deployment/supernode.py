@@ -24,12 +24,12 @@ def main() -> None:
     ours, arguments = parser.parse_known_args()
     die_with(ours.parent_pid)
     sys.argv = ["flower-supernode", *arguments]
-    from fedlearn.flower import supernode
+    from fedlearn.flower import prompt_supernode
 
-    if supernode.missing:
-        print(f"Flower has moved {supernode.missing}: messages are asked for every 3 s", file=sys.stderr)
+    if prompt_supernode.missing:
+        print(f"Flower has moved {prompt_supernode.missing}: messages are asked for every 3 s", file=sys.stderr)
         os.execvp("flower-supernode", sys.argv)
-    supernode.run_supernode(ours.bell, headers={VERSION_HEADER: import_module("fedlearn").__version__})
+    prompt_supernode.run_supernode(ours.bell, headers={VERSION_HEADER: import_module("fedlearn").__version__})
 
 
 if __name__ == "__main__":

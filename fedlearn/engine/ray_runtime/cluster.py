@@ -15,7 +15,7 @@ from typing import Any
 
 from fedlearn.core.errors import RunFailed, SettingError, UsageError
 from fedlearn.engine.processes import environment
-from fedlearn.engine.ray_runtime.folder import guarded_folder
+from fedlearn.engine.ray_runtime.ray_folder import guarded_folder
 
 KNOCK = 5.0  # seconds for a running cluster to accept a connection
 LOCAL = ("127.0.0.1", "localhost", "[::1]")

@@ -14,7 +14,7 @@ from fedlearn.core.metric import ACCURACY, LOSS
 from fedlearn.core.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
 from fedlearn.data.data_spec import IGNORED, DataSpec
 from fedlearn.models.model import confusion_of
-from fedlearn.models.objectives.counted import (
+from fedlearn.models.objectives.counted_targets import (
     counts,
     cross_entropy_sum,
     divides_by_all,

@@ -13,7 +13,7 @@ from torch.nn import functional
 from fedlearn.core.metric import ACCURACY, ALL_RIGHT, DEVIANCE, LOSS, MAE, MAE_SCALED, MSE
 from fedlearn.core.metrics import COUNTS, LABELS, NEURAL_REGRESSOR, SEVERAL, Metrics
 from fedlearn.data.data_spec import DataSpec
-from fedlearn.models.objectives.counted import counts, divides_by_all, is_torchs, made_up, options_of
+from fedlearn.models.objectives.counted_targets import counts, divides_by_all, is_torchs, made_up, options_of
 from fedlearn.models.objectives.objective import Loss, Objective, no_tensor
 from fedlearn.models.objectives.several import of_each, scale_of, widths_of
 from fedlearn.models.objectives.torch_losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of

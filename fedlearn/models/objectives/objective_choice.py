@@ -7,7 +7,7 @@ from torch import nn
 from fedlearn.core.errors import SettingError
 from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.objectives.classes import Classification, NextToken
-from fedlearn.models.objectives.counted import check_reduction
+from fedlearn.models.objectives.counted_targets import check_reduction
 from fedlearn.models.objectives.number_objectives import Counts, Labels, Regression
 from fedlearn.models.objectives.objective import Objective
 from fedlearn.models.objectives.torch_losses import LOSSES_OF_LABELS, OF_COUNTS, is_one_of

@@ -12,8 +12,8 @@
 """
 
 from fedlearn.models.per_example.alike_places import places_alike
-from fedlearn.models.per_example.choosing import clipped_sum_of
 from fedlearn.models.per_example.clipped_sum import ClippedSum
+from fedlearn.models.per_example.fastest_way import clipped_sum_of
 from fedlearn.models.per_example.mixing_layers import check_apart
 
 __all__ = ["ClippedSum", "check_apart", "clipped_sum_of", "places_alike"]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedlearn.models.per_example.clipped_sum import ClippedSum
-from fedlearn.models.per_example.examples import made_up
+from fedlearn.models.per_example.made_up_examples import made_up
 from fedlearn.models.per_example.one_by_one import OneByOne
 
 CLIP = 1.0

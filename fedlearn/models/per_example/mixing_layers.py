@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from fedlearn.core.errors import SettingError
-from fedlearn.models.per_example.examples import made_up
+from fedlearn.models.per_example.made_up_examples import made_up
 from fedlearn.models.torch.torch_model import TorchModel
 
 OVER_A_BATCH = nn.modules.batchnorm._NormBase  # with statistics that a training step changes

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedlearn.core.errors import SettingError
-from fedlearn.models.slices.layers import Rule, SliceRule, rule_of
 from fedlearn.models.slices.slicing import Axes, Axis, KeepUnits, kept
+from fedlearn.models.slices.slicing_rules import Rule, SliceRule, rule_of
 from fedlearn.models.torch.making import made_up_examples
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.registry import load_plugin

@@ -14,7 +14,7 @@ import warnings
 
 import torch
 
-from fedlearn.config.tables.running import DEVICE_SETTING
+from fedlearn.config.tables.running_settings import DEVICE_SETTING
 from fedlearn.core.errors import SettingError
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.config.tables.learning import ModelSettings
+from fedlearn.config.tables.learning_settings import ModelSettings
 from fedlearn.core.errors import SettingError, said
 from fedlearn.core.state import Array, State, plain_names
 

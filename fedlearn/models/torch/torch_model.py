@@ -21,14 +21,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedlearn.config import RunConfig
-from fedlearn.config.tables.learning import Precision
+from fedlearn.config.tables.learning_settings import Precision
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import Array, State, UpdateKind, is_same
 from fedlearn.data.data_spec import DataSpec, Examples
 from fedlearn.models.model import Evaluation
 from fedlearn.models.objectives import Classification, Objective, objective_for
-from fedlearn.models.objectives.counted import why_no_mean
+from fedlearn.models.objectives.counted_targets import why_no_mean
 from fedlearn.models.output_axes import are_labels
 from fedlearn.models.torch.buffers import EXAMPLES, kinds_of
 from fedlearn.models.torch.device import CPU, device_of, enter

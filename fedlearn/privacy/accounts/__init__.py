@@ -5,7 +5,7 @@ from fedlearn.privacy.accounts.calibration import noise_multiplier_for
 from fedlearn.privacy.accounts.epsilons import Accountant, epsilon_of
 from fedlearn.privacy.accounts.filter import RdpFilter
 from fedlearn.privacy.accounts.guarantee import Guarantee
-from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds
 
 __all__ = [
     "Accountant",

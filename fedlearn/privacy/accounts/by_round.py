@@ -9,7 +9,7 @@ import numpy as np
 
 from fedlearn.privacy.accounts.epsilons import by_loss_distribution, check, epsilon_of
 from fedlearn.privacy.accounts.kept import kept
-from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds
 
 GRID = 1e-3  # of the losses: epsilon comes out some 5e-4 too large, in a twentieth of a second
 MOST = 48  # rounds that are computed; those between take the next one's epsilon

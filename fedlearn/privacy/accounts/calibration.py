@@ -16,7 +16,7 @@ from fedlearn.privacy.accounts.epsilons import (
 )
 from fedlearn.privacy.accounts.kept import kept
 from fedlearn.privacy.accounts.renyi import epsilon_by_renyi
-from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds
 
 COARSE = 1e-3  # grid of the losses while searching: epsilon comes out some 5e-4 too large, ten times as fast
 PRECISION = 2e-5  # relative, of the noise multiplier

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from fedlearn.privacy.accounts.analytic import epsilon_of_mu
 from fedlearn.privacy.accounts.kept import kept
 from fedlearn.privacy.accounts.renyi import epsilon_by_renyi
-from fedlearn.privacy.accounts.rounds import GaussianRounds, merged
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds, merged
 
 Accountant: TypeAlias = Literal["pld", "rdp"]
 FINE = 1e-4  # grid of the privacy losses, in nats; a loss is rounded so that epsilon never comes out too small

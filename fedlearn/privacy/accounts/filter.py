@@ -37,7 +37,7 @@ from typing import Literal
 from fedlearn.privacy.accounts.analytic import epsilon_of_mu
 from fedlearn.privacy.accounts.epsilons import check, epsilon_of
 from fedlearn.privacy.accounts.renyi import epsilon_at, epsilon_by_renyi, orders_for, renyi
-from fedlearn.privacy.accounts.rounds import GaussianRounds, merged
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds, merged
 
 SLACK = 1e-9  # relative: calibrated noise fits its own budget up to rounding
 FARTHEST = (

@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds
 
 ORDERS = (
     *(1 + tenth / 10 for tenth in range(1, 100)), *map(float, range(11, 65)), *(2.0**power for power in range(7, 21))

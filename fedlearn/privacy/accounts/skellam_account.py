@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fedlearn.privacy.accounts.epsilons import check
 from fedlearn.privacy.accounts.renyi import WHOLE_ORDERS, epsilon_by_renyi, most_divergence
-from fedlearn.privacy.accounts.rounds import GaussianRounds
+from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds
 
 
 def epsilon_of_skellam(parts: Sequence[GaussianRounds], *, delta: float) -> float:

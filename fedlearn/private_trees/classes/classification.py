@@ -15,8 +15,8 @@ import numpy as np
 
 from fedlearn.privacy import Noise
 from fedlearn.private_trees.classes import growing
+from fedlearn.private_trees.classes.class_counting import CodedRecords, Growth
 from fedlearn.private_trees.classes.classifier import WeightedClassifier
-from fedlearn.private_trees.classes.counting import CodedRecords, Growth
 from fedlearn.private_trees.classes.rule import TREE_OFFSET, depth_for
 from fedlearn.private_trees.classes.shares import (
     Line,
@@ -26,7 +26,7 @@ from fedlearn.private_trees.classes.shares import (
 )
 from fedlearn.private_trees.classes.utilities import CRITERIA, FloatArray, sensitivity
 from fedlearn.private_trees.described import described
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
 DEPTH_OF_COUNTS = 2  # of a tree grown from noisy counts, if `max_depth` is None

@@ -29,15 +29,15 @@ from fedlearn.privacy import (
 )
 from fedlearn.private_trees.accounts import account_for
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.classes.counting import ONE, CodedRecords, IntArray
+from fedlearn.private_trees.classes.class_counting import ONE, CodedRecords, IntArray
 from fedlearn.private_trees.classes.encoding import Encoding
 from fedlearn.private_trees.classes.rule import NUMBER_SHARE
 from fedlearn.private_trees.classes.shares import Line
-from fedlearn.private_trees.columns import names_of
 from fedlearn.private_trees.declared_input import DeclaredInput, check_classes, classes_of
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.private_trees.predicting import leaf_of_rows, predict
+from fedlearn.private_trees.table_cells import names_of
 from fedlearn.private_trees.tree_drawing import Drawable, Words
 from fedlearn.private_trees.weights import MAX_WEIGHT, UNIT, Whole, check_declared, refuse_weights, shares_of
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from fedlearn.cache.compiled import compiled
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.classes.counting import IntArray
-from fedlearn.private_trees.columns import columns_of, is_missing, is_numeric, numbers_of
+from fedlearn.private_trees.classes.class_counting import IntArray
 from fedlearn.private_trees.declared_input import Features, by_position, positions
 from fedlearn.private_trees.domain import Bounds, NotPrivateWarning, bound_of_features, checked_bound
+from fedlearn.private_trees.table_cells import columns_of, is_missing, is_numeric, numbers_of
 
 Feature = int | Sequence[object]
 """Number of categories, coded 0 .. k - 1, or the list of the categories."""

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy import Noise, exponential, laplace, permute_and_flip
-from fedlearn.private_trees.classes.counting import STAY, CodedRecords, Growth, IntArray, count_leaves, count_open
+from fedlearn.private_trees.classes.class_counting import STAY, CodedRecords, Growth, IntArray, count_leaves, count_open
 from fedlearn.private_trees.classes.utilities import FloatArray, sensitivity, shrink, utility
-from fedlearn.private_trees.nodes import LEAF, NodeTable
+from fedlearn.private_trees.node_table import LEAF, NodeTable
 
 Selection = Callable[..., IntArray]
 LEAVES = ("label", "counts")  # release of a leaf

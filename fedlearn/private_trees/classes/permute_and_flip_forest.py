@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from fedlearn.privacy import Noise
 from fedlearn.private_trees.classes import growing
+from fedlearn.private_trees.classes.class_counting import CodedRecords
 from fedlearn.private_trees.classes.classifier import WeightedClassifier
-from fedlearn.private_trees.classes.counting import CodedRecords
 from fedlearn.private_trees.classes.rule import depth_for, trees_for
 from fedlearn.private_trees.classes.shares import SAMPLINGS, Line, harmonic_shares, lines_of_choices, spread_over_trees
 from fedlearn.private_trees.classes.utilities import FloatArray
 from fedlearn.private_trees.described import described
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
 

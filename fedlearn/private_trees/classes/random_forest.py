@@ -10,8 +10,8 @@ import numpy as np
 
 from fedlearn.privacy import Noise
 from fedlearn.private_trees.classes import growing
+from fedlearn.private_trees.classes.class_counting import CodedRecords, count_leaves
 from fedlearn.private_trees.classes.classifier import WeightedClassifier
-from fedlearn.private_trees.classes.counting import CodedRecords, count_leaves
 from fedlearn.private_trees.classes.rule import TREES, depth_for
 from fedlearn.private_trees.classes.shares import (
     SAMPLINGS,
@@ -19,7 +19,7 @@ from fedlearn.private_trees.classes.shares import (
     spread_over_trees,
 )
 from fedlearn.private_trees.described import described
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
 SHAPE_OF_LABELS = 10, 3  # trees and depth of random trees with labels, if the parameters are None

@@ -43,7 +43,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.private_trees.classes.counting import IntArray
+from fedlearn.private_trees.classes.class_counting import IntArray
 
 FloatArray = NDArray[np.float64]
 ROUNDING = 1e-6  # more than float64 can err in a utility of 10^8 records; the sums of ``max`` are exact

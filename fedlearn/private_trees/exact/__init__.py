@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedlearn.data.dataset import Dataset
-    from fedlearn.private_trees.exact.fitted import BoostedClassifier, BoostedRegressor
+    from fedlearn.private_trees.exact.fitted_boosting import BoostedClassifier, BoostedRegressor
 
 
 def fit(
@@ -28,7 +28,7 @@ def fit(
     seed
         Of the draws of rows and columns; the one that a run has by default unless given.
     options
-        Those of the model, as ``model.options`` has them; see `fedlearn.private_trees.exact.model.ExactBoosting`.
+        Those of the model, as ``model.options`` has them; see `fedlearn.private_trees.exact.exact_model.ExactBoosting`.
 
     Raises
     ------

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.private_trees.exact.losses import FloatArray, Loss
-from fedlearn.private_trees.exact.trees import Trees
+from fedlearn.private_trees.exact.exact_losses import FloatArray, Loss
+from fedlearn.private_trees.exact.flat_trees import Trees
 
 NO_PARENT = 2**31 - 1
 OBJECTIVES = {"squared_error": "reg:squarederror", "poisson": "count:poisson"}

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy import Noise, PrivacyAccountant
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.numbers.ordering import SHARE as ORDER_SHARE
 from fedlearn.private_trees.numbers.ordering import Orders, features_to_order, private_orders, ranked
+from fedlearn.private_trees.numbers.planned_trees import grow_trees, predict_target, target_of_values
 from fedlearn.private_trees.numbers.regressor import PrivateRegressor, released_number
 from fedlearn.private_trees.numbers.splitting import CRITERIA
 from fedlearn.private_trees.numbers.training_set import TrainingSet
 from fedlearn.private_trees.numbers.tree_plan import LEAF_SHARE, TreePlan, greedy_levels_for, plan_for
-from fedlearn.private_trees.numbers.trees import grow_trees, predict_target, target_of_values
 from fedlearn.private_trees.parameters import Rule, none_or, one_of
 from fedlearn.private_trees.tree_drawing import Words
 from fedlearn.private_trees.weights import MAX_WEIGHT

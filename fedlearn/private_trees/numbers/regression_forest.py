@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.described import described
-from fedlearn.private_trees.nodes import NodeTable, union
+from fedlearn.private_trees.node_table import NodeTable, union
 from fedlearn.private_trees.numbers.planned import PlannedRegressor
 from fedlearn.private_trees.numbers.randomness import part_sources
 from fedlearn.private_trees.numbers.training_set import TrainingSet

@@ -17,14 +17,14 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 from fedlearn.privacy import Noise, PrivacyAccountant, geometric
 from fedlearn.private_trees.accounts import NOT_DECLARED, account_for
 from fedlearn.private_trees.binning import Grid
-from fedlearn.private_trees.columns import names_of, numbers_of, table_of, without_imaginary
 from fedlearn.private_trees.domain import Domain
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.numbers.randomness import sources
 from fedlearn.private_trees.numbers.training_set import TrainingSet, checked_parts
 from fedlearn.private_trees.numbers.tree_plan import N_SHARE
 from fedlearn.private_trees.parameters import COMMON, PrivateFit, Rule, check_parameters
 from fedlearn.private_trees.predicting import predict
+from fedlearn.private_trees.table_cells import names_of, numbers_of, table_of, without_imaginary
 from fedlearn.private_trees.tree_drawing import Drawable
 from fedlearn.private_trees.weights import UNIT, check_declared, refuse_weights, shares_of
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from fedlearn.privacy import Noise
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.domain import Domain
-from fedlearn.private_trees.nodes import NodeTable, union
-from fedlearn.private_trees.numbers.growing import grow
+from fedlearn.private_trees.node_table import NodeTable, union
+from fedlearn.private_trees.numbers.forest_growing import grow
 from fedlearn.private_trees.numbers.leaves import smoothed_means
 from fedlearn.private_trees.numbers.training_set import TrainingSet
 from fedlearn.private_trees.numbers.tree_plan import TreePlan, greedy_levels_for, plan_for

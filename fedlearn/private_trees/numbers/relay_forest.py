@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.described import described
-from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.node_table import NodeTable
 from fedlearn.private_trees.numbers.randomness import part_sources
 from fedlearn.private_trees.numbers.regressor import PrivateRegressor, released_number
 from fedlearn.private_trees.numbers.relay import add_tree, check_received, grow_relay_tree, relay_plan, relay_predict

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy import disjoint_parts
 from fedlearn.private_trees.binning import Grid
-from fedlearn.private_trees.columns import numbers_of
 from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.numbers.histograms import UNIT, Rows, arrange, pairs_of
+from fedlearn.private_trees.table_cells import numbers_of
 
 FloatArray = NDArray[np.float64]
 

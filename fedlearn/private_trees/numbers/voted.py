@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.described import described
-from fedlearn.private_trees.nodes import NodeTable
-from fedlearn.private_trees.numbers.growing import Grown, noisy_sums
+from fedlearn.private_trees.node_table import NodeTable
+from fedlearn.private_trees.numbers.forest_growing import Grown, noisy_sums
 from fedlearn.private_trees.numbers.histograms import Rows, route
 from fedlearn.private_trees.numbers.leaves import NoisySums, shrunk, smoothed_means
 from fedlearn.private_trees.numbers.regressor import PrivateRegressor, released_number

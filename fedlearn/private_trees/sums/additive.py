@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.private_trees.sums.losses import Loss
-from fedlearn.private_trees.sums.partitions import Partitions
+from fedlearn.private_trees.sums.record_partitions import Partitions
 from fedlearn.private_trees.sums.views import Codes
 
 FloatArray = NDArray[np.float64]

@@ -10,17 +10,17 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fedlearn.privacy import Noise, PrivacyAccountant
-from fedlearn.private_trees.columns import numbers_of
 from fedlearn.private_trees.described import described
 from fedlearn.private_trees.domain import finite_range
 from fedlearn.private_trees.parameters import Rule, at_least, none_or
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.boosting import boost
 from fedlearn.private_trees.sums.losses import LogCosh, Logistic, Loss
-from fedlearn.private_trees.sums.partitions import Partitions
 from fedlearn.private_trees.sums.private_sums import PrivateSums
+from fedlearn.private_trees.sums.record_partitions import Partitions
 from fedlearn.private_trees.sums.sums_classifier import PrivateSumsClassifier
 from fedlearn.private_trees.sums.views import Codes, Views
+from fedlearn.private_trees.table_cells import numbers_of
 from fedlearn.private_trees.weights import Whole
 
 WIDTH = 0.1  # of the log-cosh loss, as a share of the width of the target bounds

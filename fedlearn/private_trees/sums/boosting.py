@@ -34,7 +34,7 @@ from fedlearn.private_trees.sums.bins import SHARE, are_worth_it, private_edges
 from fedlearn.private_trees.sums.boost_plan import PAIRS_A_ROUND, START_SHARE, BoostPlan, plan_for
 from fedlearn.private_trees.sums.counting import cell_sums, unbalance
 from fedlearn.private_trees.sums.losses import UNIT, Loss, pairs_of
-from fedlearn.private_trees.sums.partitions import Partitions
+from fedlearn.private_trees.sums.record_partitions import Partitions
 from fedlearn.private_trees.sums.views import Codes, Views
 from fedlearn.private_trees.weights import Whole, weighed
 

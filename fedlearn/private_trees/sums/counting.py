@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedlearn.cache.compiled import compiled
 from fedlearn.private_trees.sums.losses import UNIT
-from fedlearn.private_trees.sums.partitions import Partitions
+from fedlearn.private_trees.sums.record_partitions import Partitions
 from fedlearn.private_trees.sums.views import Codes
 
 Pairs = NDArray[np.int32]

@@ -27,9 +27,9 @@ from fedlearn.privacy.released import Released
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.bayes import starts_of
 from fedlearn.private_trees.sums.boosting import in_records
+from fedlearn.private_trees.sums.boosting_parts import IntArray, Part, largest_part, parts_of, step_on
 from fedlearn.private_trees.sums.counting import add_up
 from fedlearn.private_trees.sums.losses import UNIT, Logistic, Loss, pairs_of
-from fedlearn.private_trees.sums.parts import IntArray, Part, largest_part, parts_of, step_on
 from fedlearn.private_trees.sums.views import Codes, Views
 
 FIRST_SHARE = 0.2  # of epsilon, for the first release

@@ -16,12 +16,12 @@ import numpy as np
 
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.accounts import NOT_DECLARED, account_for
-from fedlearn.private_trees.columns import names_of
 from fedlearn.private_trees.declared_input import DeclaredInput
 from fedlearn.private_trees.numbers.randomness import sources
 from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.views import Codes, Views
+from fedlearn.private_trees.table_cells import names_of
 from fedlearn.private_trees.weights import MAX_WEIGHT, Whole, check_declared, shares_of
 
 RULES = {**{name: COMMON[name] for name in ("epsilon", "noise")}, "max_weight": MAX_WEIGHT}

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.columns import columns_of, numbers_of
 from fedlearn.private_trees.declared_input import by_position, positions
 from fedlearn.private_trees.domain import Bounds, Domain, NotPrivateWarning, finite_range
+from fedlearn.private_trees.table_cells import columns_of, numbers_of
 
 BINS = 32  # of a numeric view; a power of two
 PRIVATE_BINS = 16  # of a view whose bins are private; a power of two

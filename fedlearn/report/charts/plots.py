@@ -12,7 +12,7 @@ import numpy as np
 from fedlearn.report.charts.axes import axis_of, log_axis_of
 from fedlearn.report.charts.captions import placed
 from fedlearn.report.charts.kinds import WHOLE, Chart, Dot, HeatMap, Line, LineChart, ScatterChart, StackedBars
-from fedlearn.report.charts.rounds import ASKED
+from fedlearn.report.charts.round_charts import ASKED
 from fedlearn.report.numbers import MeanSd, written
 from fedlearn.report.words import word
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from fedlearn.core.client_facts import CLASS, EXAMPLE, Dealt
 from fedlearn.core.errors import UsageError, said
-from fedlearn.core.node import CLASS, EXAMPLE, Dealt
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.points import shown
 from fedlearn.report.stored import StoredRun
-from fedlearn.runs.classes import names_of
+from fedlearn.runs.classes_json import names_of
 from fedlearn.runs.label_counts import read_dealt
 from fedlearn.runs.public_data import read_spec
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedlearn.report.charts.axes import Axis, axis_of, log_axis_of
 from fedlearn.report.charts.captions import placed
-from fedlearn.report.charts.cells import cells
+from fedlearn.report.charts.heat_map import cells
 from fedlearn.report.charts.kinds import WHOLE, Chart, Dot, Line, LineChart, ScatterChart, StackedBars
 from fedlearn.report.charts.sheet import (
     BOTTOM,

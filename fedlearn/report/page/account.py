@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from fedlearn.core.gains import Gains
 from fedlearn.core.metric import Metric
 from fedlearn.core.spread import Spread
-from fedlearn.report.gains import compared
+from fedlearn.report.gains_rows import compared
 from fedlearn.report.numbers import number, number_spread, ratio, size
 from fedlearn.report.points import best, compression_ratio, counts_in, is_compressed, points_of
 from fedlearn.report.run_tables import SHA_SHOWN, sha_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.report.numbers import size
-from fedlearn.report.page.settings import meaning
+from fedlearn.report.page.settings_lookup import meaning
 from fedlearn.report.points import differing, shown
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.words import heading, word

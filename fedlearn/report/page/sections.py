@@ -9,22 +9,23 @@ from collections.abc import Sequence
 from html import escape
 
 from fedlearn.core.errors import said
+from fedlearn.report.charts.curves import curves, pareto
 from fedlearn.report.charts.kinds import HeatMap
-from fedlearn.report.charts.learning import curves, pareto
-from fedlearn.report.charts.rounds import all_reported, fates, phases
+from fedlearn.report.charts.round_charts import all_reported, fates, phases
 from fedlearn.report.charts.skew import skew_of
 from fedlearn.report.chosen import ONCE, best_in_words
+from fedlearn.report.number_rows import finite
 from fedlearn.report.numbers import bits_both_ways, ratio, seconds, size, text_of
-from fedlearn.report.page import details, learning
-from fedlearn.report.page import runs as run_list
+from fedlearn.report.page import curves_section, details
+from fedlearn.report.page import runs_section as run_list
 from fedlearn.report.page.account import HIDDEN, account, few, repeated
-from fedlearn.report.page.analysis import analysis, worth
-from fedlearn.report.page.classes import classes
+from fedlearn.report.page.analysis_section import analysis, worth
+from fedlearn.report.page.classes_section import classes
+from fedlearn.report.page.clients_section import nodes
 from fedlearn.report.page.details import Link
 from fedlearn.report.page.figures import figure
-from fedlearn.report.page.gains import gains
-from fedlearn.report.page.nodes import nodes
-from fedlearn.report.page.statistics import statistics
+from fedlearn.report.page.gains_section import gains
+from fedlearn.report.page.statistics_section import statistics
 from fedlearn.report.points import (
     NO_DIFFERENCE,
     Point,
@@ -35,10 +36,9 @@ from fedlearn.report.points import (
     seconds_of,
     shown,
 )
-from fedlearn.report.rows import finite
 from fedlearn.report.run_tables import sha_of
+from fedlearn.report.run_traffic import bits_down, bits_up, bytes_total, seconds_on_devices
 from fedlearn.report.stored import StoredRun
-from fedlearn.report.traffic import bits_down, bits_up, bytes_total, seconds_on_devices
 from fedlearn.report.words import heading, word
 
 MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
@@ -77,10 +77,10 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
         "statistics": statistics(runs),
         "analysis": analysis(runs),
         "worth": worth(runs),
-        "learning": learning.heading(runs) if by_round or live else "",
-        "curves": learning.curves(points, by_round),
+        "learning": curves_section.heading(runs) if by_round or live else "",
+        "curves": curves_section.curves(points, by_round),
         "pareto": _pareto(points),
-        "devices": learning.devices(points),
+        "devices": curves_section.devices(points),
         "skew": _skew(runs),
         "rounds": _rounds(runs),
         "nodes": nodes(runs, points, by_round),

@@ -13,7 +13,7 @@ from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import Array, Entries, Layout, Sends, State, Update
-from fedlearn.runs.contributions import write_contributions
+from fedlearn.runs.stored_changes import write_contributions
 from server.attempt import Reporting
 from server.feature import Collect, Feature
 from server.rules import Rule

@@ -8,7 +8,7 @@ from pathlib import Path
 from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At
 from fedlearn.core.state import Sends, State, Update, kept_in_bounds, layout_of
-from fedlearn.runs.contributions import read_contributions
+from fedlearn.runs.stored_changes import read_contributions
 from server.features.contributions.keeping import CLIENTS
 from strategies import load_strategy
 from strategies.base import Turn

@@ -21,7 +21,7 @@ from fedlearn.core.errors import RunFailed
 from fedlearn.core.metric import ANCHORS_SENT, DOWNLINK_ERROR, Measured
 from fedlearn.core.seeding import anchor_seed, downlink_seed, rng_for
 from fedlearn.core.state import Array, State, layout_of
-from fedlearn.wire.downlink import Downlink, anchor_size, name_anchor
+from fedlearn.wire.decoded_state import Downlink, anchor_size, name_anchor
 
 NORMAL = 1 << 14  # entries of the vector by which the error of corrections is estimated
 HEARD = "heard"  # of the arrays of a schedule in the checkpoint

@@ -16,8 +16,8 @@ from fedlearn.core.metrics import Metrics
 from fedlearn.core.spread import Spread
 from server.attempt import Reporting
 from server.feature import Added, Feature, Measure, Measures, NewState
-from server.phases.answers import answers_to, finite, measured_by, sound_answers
 from server.phases.evaluation import is_due
+from server.phases.evaluation_answers import answers_to, finite, measured_by, sound_answers
 from server.rules import Rule
 from server.run import ServerRun
 from strategies.base import RoundStrategy

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.models.loaded import dataset_of
-from fedlearn.runs.classes import ClassResults, Confusion, write_classes
+from fedlearn.runs.classes_json import ClassResults, Confusion, write_classes
 from server.feature import Feature, Measure, Measures, NewState
 from server.run import ServerRun
 

@@ -14,7 +14,7 @@ from fedlearn.core.metrics import Metrics
 from fedlearn.core.seeding import rng_for
 from fedlearn.core.spread import Spread
 from server.feature import Added, Feature, Measure, Measures, NewState
-from server.phases.answers import answers_to, finite, measured_by, sound_answers
+from server.phases.evaluation_answers import answers_to, finite, measured_by, sound_answers
 from server.rules import Asked, Rule
 from server.run import ServerRun
 from strategies.base import RoundStrategy

@@ -18,7 +18,7 @@ from fedlearn.core.state import Array
 from fedlearn.privacy.clipping import SLACK
 from fedlearn.privacy.factorization import CorrelatedNoise
 from fedlearn.privacy.factorization.banded import Banded
-from fedlearn.privacy.nodes import NodePlan
+from fedlearn.privacy.node_costs import NodePlan
 from fedlearn.privacy.noise import Noise
 from strategies.masked_mean import Float64
 

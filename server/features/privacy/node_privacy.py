@@ -59,7 +59,7 @@ class NodePrivacy:
     """
 
     def __init__(self, config: RunConfig, memory: Memory) -> None:
-        from fedlearn.privacy.nodes import NodePlan
+        from fedlearn.privacy.node_costs import NodePlan
         from server.features.privacy.correlated import CorrelatedRows, matrix_in
 
         plan = NodePlan.of(config)
@@ -178,7 +178,7 @@ def columns_of(config: RunConfig) -> tuple[Metric, ...]:
     """Return the columns that the table of rounds has of noise on sums of nodes; none of any other run."""
     if not config.protects_nodes or config.nodes_add_noise:
         return ()
-    from fedlearn.privacy.nodes import NodePlan
+    from fedlearn.privacy.node_costs import NodePlan
 
     plan = NodePlan.of(config)
     plan.check()

@@ -19,7 +19,7 @@ from strategies.base import AVERAGE
 from strategies.masked_mean import Float64, MaskedSum
 
 if TYPE_CHECKING:
-    from fedlearn.privacy.nodes import NodePlan
+    from fedlearn.privacy.node_costs import NodePlan
 
 NEXT = "privacy/clip"  # of the checkpoint: the round after it, and its clipping norm
 ASKED = {WITHIN: ParcelPlan({WITHIN: ArraySpec((1,), "float32")}, AVERAGE, uniform=True)}

@@ -25,10 +25,11 @@ from fedlearn.core.state import UpdateKind, layout_of
 from fedlearn.models.loaded import whole_numbers_of
 from fedlearn.secure import texts
 from fedlearn.secure.groups import drop_seed
-from fedlearn.secure.keys import NODE_KEY
+from fedlearn.secure.key_agreement import NODE_KEY
 from fedlearn.secure.level import Level
 from fedlearn.secure.masks import reduced, zeros
-from fedlearn.secure.messages import (
+from fedlearn.secure.noisy import NoisyChanges
+from fedlearn.secure.protocol_messages import (
     Advertised,
     Delivered,
     Masked,
@@ -39,15 +40,22 @@ from fedlearn.secure.messages import (
     Unmasked,
     Unmasking,
 )
-from fedlearn.secure.noisy import NoisyChanges
 from fedlearn.secure.question import Question
-from fedlearn.secure.server import Missing, SecureServer, check_advertised
+from fedlearn.secure.server_protocol import Missing, SecureServer, check_advertised
 from fedlearn.secure.summands import Summands, Total, fixed_point_of
 from fedlearn.secure.whole import WholeNumbers
 from server.attempt import NotCommitted, Reporting, Selection
 from server.features.secure_sums.groups_of_cohort import groups_in, level_of, too_few_groups
 from server.features.secure_sums.pending_unmasking import AskedSum, asked_sum, store_asked
-from server.features.secure_sums.sums import ALONE, SumOfNodes, Whole, added_up, counts_of, masked_plan, with_absent
+from server.features.secure_sums.sums_of_attempt import (
+    ALONE,
+    SumOfNodes,
+    Whole,
+    added_up,
+    counts_of,
+    masked_plan,
+    with_absent,
+)
 from server.phases.configuration import configure
 from server.phases.quorum import missing_quorum
 from server.phases.reporting import collect_reports, tell

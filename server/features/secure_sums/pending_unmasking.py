@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from fedlearn.core.cohort import At, Fate, Member, NodeReport
 from fedlearn.core.errors import CheckpointError, Refused
+from fedlearn.runs.file_names import ASKED_SUM
 from fedlearn.runs.files import storing, write_atomically
-from fedlearn.runs.names import ASKED_SUM
 from fedlearn.secure import texts
 from server.attempt import Reporting
 from server.run import ServerRun
 
 if TYPE_CHECKING:
-    from fedlearn.secure.server import SecureServer
+    from fedlearn.secure.server_protocol import SecureServer
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At
 from fedlearn.core.errors import CheckpointError
+from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.log import EventTail
-from fedlearn.runs.names import EVENTS
 from server.attempt import Collected, NotCommitted
 from server.collecting import collected_by
 from server.feature import Attempt, Feature

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from faulty import misbehave
 
-from client.learners.sums import ExactSumsLearner
-from fedlearn.statistics import rows
+from client.learners.sums_learner import ExactSumsLearner
+from fedlearn.statistics import statistics_rows
 from fedlearn.statistics.cox import Cox
 from fedlearn.statistics.glm import GLM
 
@@ -24,5 +24,5 @@ class FaultyCox(Cox):
     learner = "faulty_analysis:FaultyLearner"
 
 
-ANALYSIS = replace(rows.GLM, build="faulty_analysis:FaultyGLM.of")
-COX = replace(rows.COX, build="faulty_analysis:FaultyCox.of")
+ANALYSIS = replace(statistics_rows.GLM, build="faulty_analysis:FaultyGLM.of")
+COX = replace(statistics_rows.COX, build="faulty_analysis:FaultyCox.of")

@@ -2,10 +2,10 @@
 
 from faulty import misbehave
 
-from client.learners.sums import SumsLearner
+from client.learners.sums_learner import SumsLearner
 from fedlearn.models.spec import ModelSpec
 from fedlearn.private_trees.federated.models.boosting_model import Boosting
-from fedlearn.private_trees.federated.models.tables import table_of
+from fedlearn.private_trees.federated.models.table_checks import table_of
 
 
 class FaultyCounting(SumsLearner):
@@ -26,7 +26,7 @@ SUMS = ModelSpec(
     "faulty_sums:build",
     "adult",
     "sums",
-    "fedlearn.private_trees.federated.rounds:planned",
+    "fedlearn.private_trees.federated.public_rounds:planned",
     is_private=True,
     trains_in_steps=False,
     sums=True,

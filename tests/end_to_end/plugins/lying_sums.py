@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from client.learners.sums import SumsLearner
+from client.learners.sums_learner import SumsLearner
 from fedlearn.models.sums import LARGEST
 from fedlearn.plugins.options import options_for
 

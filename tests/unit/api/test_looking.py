@@ -38,7 +38,7 @@ def test_runs_of_a_folder_are_the_rows_of_a_frame(two):
 
 
 def test_the_package_of_that_name_is_called_whoever_imported_it_first():
-    code = "import fedlearn.runs.names, fedlearn; from fedlearn import runs; assert callable(runs)"
+    code = "import fedlearn.runs.file_names, fedlearn; from fedlearn import runs; assert callable(runs)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

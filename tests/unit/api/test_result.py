@@ -8,8 +8,8 @@ import os
 import pytest
 
 import fedlearn
+from fedlearn.core.client_facts import CLASS, Dealt
 from fedlearn.core.errors import UsageError
-from fedlearn.core.node import CLASS, Dealt
 from fedlearn.runs.label_counts import write_dealt
 
 LOOKS = {

@@ -7,7 +7,7 @@ import pytest
 from flwr.app import ArrayRecord
 
 from client.features.evaluation.local_baseline import made_once
-from client.handlers.evaluation import evaluate_on_test_set
+from client.handlers.evaluation_handler import evaluate_on_test_set
 from client.handlers.training import task_of
 from client.isolated_fits import why_not_stacked
 from client.learners.learner import LocalFit

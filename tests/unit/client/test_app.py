@@ -300,7 +300,7 @@ def test_no_cell_leaves_a_node_with_own_data_whatever_it_trains(table_with_a_sec
 
 @pytest.mark.parametrize(("model", "why_not"), [("dp-forest", ""), ("linear", "it has no examples")])
 def test_a_private_node_without_examples_does_as_one_with_examples(model, why_not, monkeypatch):
-    monkeypatch.setattr("client.handlers.selection.examples_of", lambda request: np.empty(0, np.int64))
+    monkeypatch.setattr("client.handlers.selection_handler.examples_of", lambda request: np.empty(0, np.int64))
     node = OneNode(**{"model.name": model, "data.dataset": "diabetes" if model == "dp-forest" else "digits"})
     ready = wire.read_ready_answer(node.hears(wire.ready_query(5, round_number=1, attempt=1, ttl=60.0)))
     assert ready == (3, why_not)

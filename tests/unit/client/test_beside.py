@@ -7,7 +7,7 @@ import pytest
 from flwr.app import MetricRecord
 
 from client.features.evaluation.comparison_models import states_beside, train_alone
-from client.handlers.evaluation import evaluate
+from client.handlers.evaluation_handler import evaluate
 from client.handlers.training import task_of
 from client.request import Request
 from fedlearn import wire

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
-from client.handlers.selection import ready
-from client.received.downlink import ANCHOR, state_in
+from client.handlers.selection_handler import ready
+from client.received.received_state import ANCHOR, state_in
 from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.compression import anchor_codec, load_anchor, load_downlink
@@ -18,7 +18,7 @@ from fedlearn.core.errors import Refused
 from fedlearn.core.seeding import anchor_seed, downlink_seed
 from fedlearn.core.state import layout_of
 from fedlearn.models.loaded import loaded
-from fedlearn.wire.downlink import name_anchor
+from fedlearn.wire.decoded_state import name_anchor
 
 SETTINGS = {
     "clients": 4, "data.dataset": "digits", "model.name": "linear", "compression.send": "update", "seed": 7,

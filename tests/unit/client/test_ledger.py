@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message, MetricRecord, RecordDict
 
-from client.ledger import run_of
+from client.node_ledger import run_of
 from client.owner.error_disclosure import Withheld
-from client.owner.policy import PLAIN, names_code
+from client.owner.owner_refusals import PLAIN, names_code
 from fedlearn import flower, wire
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.config.names import field_of, setting_names

@@ -62,7 +62,7 @@ def sums(folder, dataset, **changes):
 
 @pytest.fixture
 def no_noise(monkeypatch):
-    monkeypatch.setattr("client.learners.sums.geometric", lambda counts, **_: counts)
+    monkeypatch.setattr("client.learners.sums_learner.geometric", lambda counts, **_: counts)
 
 
 @pytest.mark.parametrize("at", [0, 100, 200])

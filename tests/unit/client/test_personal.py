@@ -12,7 +12,7 @@ from client.isolated_fits import PERSONAL, Fits
 from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
 from client.memory import NodeMemory
-from client.owner.policy import refused
+from client.owner.owner_refusals import refused
 from client.request import Request
 from fedlearn import flower
 from fedlearn.config import config_from, to_flower

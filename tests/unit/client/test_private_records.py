@@ -162,7 +162,7 @@ def test_nothing_is_measured_on_such_a_node(hospital: Hospital) -> None:
 
 
 def test_the_number_of_rounds_belongs_to_the_run_unless_participations_are_said() -> None:
-    from client.ledger import run_of
+    from client.node_ledger import run_of
 
     base = config_of()
     assert run_of(base) != run_of(config_of(rounds__total=3))

@@ -8,15 +8,15 @@ import torch
 from flwr.app import Context, RecordDict
 from torch import nn
 
-from client.handlers.selection import ready, unsent
+from client.handlers.selection_handler import ready, unsent
 from client.handlers.training import train
 from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.config.policy import SIMULATED
+from fedlearn.core.client_facts import LACKS
 from fedlearn.core.cohort import Instruction
 from fedlearn.core.errors import Refused
-from fedlearn.core.node import LACKS
 from fedlearn.core.state import digest_of
 from fedlearn.models.loaded import loaded
 

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from fedlearn.cli import app
 from fedlearn.engine.deployment.admitting import fingerprint_of
-from fedlearn.engine.deployment.keys import make_keys, release_sums, rotate_node_key
-from fedlearn.secure.keys import listed_keys, node_keys_in
+from fedlearn.engine.deployment.deployment_keys import make_keys, release_sums, rotate_node_key
+from fedlearn.secure.key_agreement import listed_keys, node_keys_in
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from fedlearn.cli import main
 from fedlearn.commands.settings import json_schema
 from fedlearn.commands.shared import run_settings
 from fedlearn.config import RunConfig
-from fedlearn.config.layers import layer_of_environment, layers_of_file, merged, source_of
+from fedlearn.config.config_sources import layer_of_environment, layers_of_file, merged, source_of
 from fedlearn.core.errors import SettingError, UsageError
 
 SAME = {

@@ -14,7 +14,7 @@ from fedlearn.data import dealing, from_arrays, load_dataset, partition_table
 from fedlearn.data.data_spec import Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.dealing import dealt_to
-from fedlearn.data.partitions import PartitionTable
+from fedlearn.data.rows_of_nodes import PartitionTable
 
 
 def table_of(dataset, nodes, **settings):

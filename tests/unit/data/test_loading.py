@@ -8,7 +8,7 @@ import pytest
 
 from fedlearn.core.errors import DataNotFound, SettingError, UsageError
 from fedlearn.data import DATASETS, digits, load_dataset
-from fedlearn.data.folder import check_download
+from fedlearn.data.data_folder import check_download
 
 
 def test_auto_takes_cifar10_where_there_is_one(data_dir):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.core.errors import SettingError
-from fedlearn.data import Dataset, Examples, PartitionTable, by_label, partition_table, partitions
+from fedlearn.data import Dataset, Examples, PartitionTable, by_label, partition_table, rows_of_nodes
 
 SCHEMES = ["iid", "dirichlet", "pathological", "shard"]
 COMPLETE = ["iid", "dirichlet"]
@@ -241,13 +241,13 @@ def test_held_out_rows_are_those_that_a_node_would_have_trained_on(scheme):
     for i in range(30):
         kept, held = shared.indices(i), shared.held_out(i)
         assert np.concatenate([kept, held]).tolist() == whole.indices(i).tolist()
-        assert len(held) == partitions.held_out(len(whole.indices(i)), 0.2)
+        assert len(held) == rows_of_nodes.held_out(len(whole.indices(i)), 0.2)
         assert len(whole.held_out(i)) == 0
 
 
 @given(count=st.integers(0, 10_000), share=st.floats(0, 1, exclude_max=True))
 def test_a_node_always_keeps_something_to_train_on(count, share):
-    held = partitions.held_out(count, share)
+    held = rows_of_nodes.held_out(count, share)
     assert 0 <= held <= max(count - 1, 0)
     assert (held > 0) == (share > 0 and count > 1)
     assert abs(held - share * count) <= 1
@@ -258,9 +258,9 @@ def test_a_group_is_tested_on_its_own_test_examples():
     test = Examples(np.zeros((3, 1), np.float32), np.array([7, 8, 9]), np.array([1, 0, 1]))
     dataset = Dataset("made", train, test, 10, (), (), fingerprint="")
     natural = table("natural", 2, dataset=dataset)
-    assert partitions.measured_on(dataset, natural, 1).targets.tolist() == [7, 9]
-    assert len(partitions.measured_on(dataset, table("natural", 2, dataset=dataset, node_test_share=0.3), 1)) == 1
-    assert sorted(partitions.measured_on(dataset, table("iid", 1, dataset=dataset), 0).targets) == list(range(6))
+    assert rows_of_nodes.measured_on(dataset, natural, 1).targets.tolist() == [7, 9]
+    assert len(rows_of_nodes.measured_on(dataset, table("natural", 2, dataset=dataset, node_test_share=0.3), 1)) == 1
+    assert sorted(rows_of_nodes.measured_on(dataset, table("iid", 1, dataset=dataset), 0).targets) == list(range(6))
 
 
 @pytest.mark.parametrize("nodes", [1, 3, 10, 7, 1030])

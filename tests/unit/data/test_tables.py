@@ -13,8 +13,8 @@ import pytest
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.core.errors import DataNotFound, UsageError
 from fedlearn.data import california as california_module
+from fedlearn.data import encoded_tables as module
 from fedlearn.data import load_dataset, partition_table, reading
-from fedlearn.data import tables as module
 from fedlearn.data.california import SCHEMA as CALIFORNIA
 from fedlearn.data.data_spec import Examples, TableSchema
 from fedlearn.data.sources.table_files import Dialect

@@ -10,9 +10,9 @@ from PIL import Image
 
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data import from_any
-from fedlearn.data.partitions import PartitionTable, measured_on
+from fedlearn.data.encoded_tables import load_schema_file
+from fedlearn.data.rows_of_nodes import PartitionTable, measured_on
 from fedlearn.data.sources.image_folder import from_folder
-from fedlearn.data.tables import load_schema_file
 from fedlearn.data.validation import measured_rows
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fedlearn.config.tables.running import DeviceSettings
+from fedlearn.config.tables.running_settings import DeviceSettings
 from fedlearn.core.errors import SettingError
 from fedlearn.devices import load_devices, with_fingerprint
 

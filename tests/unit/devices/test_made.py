@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.config.tables.running import DeviceSettings
+from fedlearn.config.tables.running_settings import DeviceSettings
 from fedlearn.core.errors import SettingError
 from fedlearn.devices import DEVICES, Fleet, load_devices
 from fedlearn.devices.fleet import RANGES

@@ -15,7 +15,7 @@ import pytest
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.engine import ENGINES
-from fedlearn.engine.ray_runtime import cluster, folder
+from fedlearn.engine.ray_runtime import cluster, ray_folder
 from tests.waiting import wait_until
 
 
@@ -73,13 +73,13 @@ def test_a_client_fits_where_one_machine_has_all_that_it_takes():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(folder, "LONGEST", 1000)
+    monkeypatch.setattr(ray_folder.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(ray_folder, "LONGEST", 1000)
     return tmp_path
 
 
 def test_a_folder_is_gone_afterwards_with_all_that_is_in_it(place):
-    with folder.guarded_folder() as own:
+    with ray_folder.guarded_folder() as own:
         (own / "session").mkdir()
         (own / "session" / "log").write_text("x")
         assert list(place.iterdir()) == [own]
@@ -87,7 +87,7 @@ def test_a_folder_is_gone_afterwards_with_all_that_is_in_it(place):
 
 
 def test_the_process_that_made_the_folder_goes_on_even_if_it_still_writes_there(place):
-    with folder.guarded_folder() as own:
+    with ray_folder.guarded_folder() as own:
         log = (own / "log").open("w")
     assert list(place.iterdir()) == []
     log.close()
@@ -95,7 +95,7 @@ def test_the_process_that_made_the_folder_goes_on_even_if_it_still_writes_there(
 
 KILLED = """
 import os, subprocess, sys
-from fedlearn.engine.ray_runtime.folder import guarded_folder
+from fedlearn.engine.ray_runtime.ray_folder import guarded_folder
 with guarded_folder() as own:
     log = (own / "log").open("w")
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdout=log)
@@ -112,6 +112,6 @@ def test_after_a_kill_the_folder_is_gone_and_who_wrote_there():
 
 
 def test_in_a_long_temporary_folder_sockets_would_not_fit(place, monkeypatch):
-    monkeypatch.setattr(folder, "LONGEST", 3)
-    with folder.guarded_folder() as own:
+    monkeypatch.setattr(ray_folder, "LONGEST", 3)
+    with ray_folder.guarded_folder() as own:
         assert own.parent == Path("/tmp")

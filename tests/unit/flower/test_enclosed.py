@@ -20,7 +20,7 @@ from flwr.superlink.servicer.runtime import runtime_handlers
 from starlette.exceptions import HTTPException
 
 from fedlearn import wire
-from fedlearn.flower import enclosed, replies, superlink
+from fedlearn.flower import enclosed, replies, superlink_middleware
 from tests.unit.flower.test_object_store import Link, database, link  # noqa: F401, fixtures
 
 ANSWER = RecordDict({wire.CONFIG: ConfigRecord({"partition_id": 0, "why_not": ""})})
@@ -28,8 +28,10 @@ LARGE = RecordDict({wire.ARRAYS: ArrayRecord([np.arange(enclosed.SMALL // 8, dty
 server_push = enclosed.storing_enclosed(runtime_handlers.push_messages, runtime_handlers.push_object)
 server_pull = enclosed.enclosing(runtime_handlers.pull_messages)
 node_pull = enclosed.enclosing(fleet_handlers.pull_messages)
-store_part = partial(superlink.store_part, fleet_handlers.push_object)
-node_push = enclosed.storing_enclosed(partial(superlink.store_reply, fleet_handlers.push_messages), store_part)
+store_part = partial(superlink_middleware.store_part, fleet_handlers.push_object)
+node_push = enclosed.storing_enclosed(
+    partial(superlink_middleware.store_reply, fleet_handlers.push_messages), store_part
+)
 
 
 def parts_of(message):

@@ -11,7 +11,7 @@ from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.object_store.sql_object_store import SqlObjectStore
 from flwr.superlink.federation import NoOpFederationManager
 
-from fedlearn.flower import superlink
+from fedlearn.flower import superlink_middleware
 
 SEARCH = "_cleanup_expired_task_tokens"
 
@@ -28,8 +28,12 @@ def state(tmp_path):
 
 def test_a_vanished_server_app_is_found_within_a_second(state, monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr(superlink.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(SqlLinkState, SEARCH, superlink.at_most_each(superlink.EXPIRY, getattr(SqlLinkState, SEARCH)))
+    monkeypatch.setattr(superlink_middleware.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(
+        SqlLinkState,
+        SEARCH,
+        superlink_middleware.at_most_each(superlink_middleware.EXPIRY, getattr(SqlLinkState, SEARCH)),
+    )
     run = state.create_run("x/y", "1", "hash", {}, NOOP_FEDERATION_ID, None, NOOP_FLWR_AID, TaskType.SERVER_APP)
     task = state.get_run_info(run_ids=[run])[0].primary_task_id
     token = state.claim_task(task)
@@ -42,15 +46,15 @@ def test_a_vanished_server_app_is_found_within_a_second(state, monkeypatch):
         return found.status, found.sub_status, state.get_task_by_token(token) is not None
 
     assert status() == ("running", "", False)  # whose token has expired acts no more, also before the search
-    clock[0] += superlink.EXPIRY
+    clock[0] += superlink_middleware.EXPIRY
     assert status() == ("finished", "failed", False)
     assert status() == ("finished", "failed", False)
 
 
 def test_a_call_is_left_out_only_while_it_was_made_just_before(monkeypatch):
     clock, made = [5.0], []
-    monkeypatch.setattr(superlink.time, "monotonic", lambda: clock[0])
-    call = superlink.at_most_each(1.0, made.append)
+    monkeypatch.setattr(superlink_middleware.time, "monotonic", lambda: clock[0])
+    call = superlink_middleware.at_most_each(1.0, made.append)
     for moment in (5.0, 5.9, 6.0, 6.99, 8.0):
         clock[0] = moment
         call(moment)

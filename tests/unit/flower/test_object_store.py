@@ -30,7 +30,7 @@ from flwr.superlink.servicer.runtime import runtime_handlers
 from starlette.exceptions import HTTPException
 
 from fedlearn import flower, wire
-from fedlearn.flower import object_store, superlink
+from fedlearn.flower import object_store, superlink_middleware
 
 QUESTION = RecordDict({wire.CONFIG: ConfigRecord({"round_number": 1, "attempt": 1})})
 TABLES = ("objects", "object_children", "run_objects", "message_res", "object_push_sessions",
@@ -56,8 +56,8 @@ class Link:
             warnings.simplefilter("ignore", DeprecationWarning)  # of alembic's, about Flower's own files
             self.store.initialize()
             self.state.initialize()
-        self.push_messages = partial(superlink.store_reply, fleet_handlers.push_messages)
-        self.push_object = partial(superlink.store_part, fleet_handlers.push_object)
+        self.push_messages = partial(superlink_middleware.store_reply, fleet_handlers.push_messages)
+        self.push_object = partial(superlink_middleware.store_part, fleet_handlers.push_object)
 
     def begin(self):
         """Begin a run with two nodes."""
@@ -357,9 +357,12 @@ def wide(number):
 
 SHAPES = {
     "two contents": wide(2),
-    "too many records": [ObjectTree(object_id=name(), children=wide(superlink.MOST_RECORDS + 1))],
+    "too many records": [ObjectTree(object_id=name(), children=wide(superlink_middleware.MOST_RECORDS + 1))],
     "too many parts": [
-        ObjectTree(object_id=name(), children=[ObjectTree(object_id=name(), children=wide(superlink.MOST_PARTS - 2))])
+        ObjectTree(
+            object_id=name(),
+            children=[ObjectTree(object_id=name(), children=wide(superlink_middleware.MOST_PARTS - 2))],
+        )
     ],
     "too deep": [chain(5)],
 }
@@ -375,10 +378,10 @@ def test_a_tree_that_no_reply_has_is_refused_before_the_database_is_asked(link, 
 
 def test_the_largest_tree_of_a_reply_is_a_few_statements(link):
     asked, _ = link.send(QUESTION, QUESTION)
-    record = ObjectTree(object_id=name(), children=wide(superlink.MOST_PARTS - 3))
+    record = ObjectTree(object_id=name(), children=wide(superlink_middleware.MOST_PARTS - 3))
     begin = time.monotonic()
     answer = link.reply(asked, children=[ObjectTree(object_id=name(), children=[record])], upload=False)
-    assert len(answer.objects_to_push) == superlink.MOST_PARTS
+    assert len(answer.objects_to_push) == superlink_middleware.MOST_PARTS
     assert time.monotonic() - begin < 5
 
 

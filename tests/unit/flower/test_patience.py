@@ -9,7 +9,7 @@ import pytest
 from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
 from flwr.supercore.heartbeat import HeartbeatSender
 
-from fedlearn.flower import runtime, supernode
+from fedlearn.flower import prompt_supernode, runtime
 
 
 class Clock:
@@ -27,24 +27,24 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(supernode, "time", clock)
+    monkeypatch.setattr(prompt_supernode, "time", clock)
     return clock
 
 
 def test_pauses_grow_while_nothing_comes_and_are_short_again_after_a_message(clock):
-    patient = supernode.Impatient()
+    patient = prompt_supernode.Impatient()
     clock.seconds = 1e6
     for _ in range(40):
         patient.sleep(3)
     assert clock.slept[1:4] == [0.1 * 1.2, round(0.1 * 1.2**2, 6), round(0.1 * 1.2**3, 6)]
-    assert clock.slept[-1] == supernode.LONGEST_IDLE_POLL
+    assert clock.slept[-1] == prompt_supernode.LONGEST_IDLE_POLL
     patient.sleep(0.5)
     patient.sleep(3)
-    assert clock.slept[-2:] == [supernode.BUSY_POLL, supernode.SHORTEST_IDLE_POLL]
+    assert clock.slept[-2:] == [prompt_supernode.BUSY_POLL, prompt_supernode.SHORTEST_IDLE_POLL]
 
 
 def test_what_the_superlink_held_back_was_a_pause_already(clock):
-    patient = supernode.Impatient()
+    patient = prompt_supernode.Impatient()
     patient.sleep(3)
     for held, slept in ((0.03, 0.09), (1.0, 0.0), (0.0, 0.1728)):
         clock.seconds += held

@@ -114,7 +114,7 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused_in_one_line(monkeypatch,
 
 @pytest.mark.long
 def test_a_process_that_only_preloads_leaves_the_refusal_to_the_trial_step():
-    command = ["env", "FEDLEARN_KERNELS=no", sys.executable, "-c", "import fedlearn.kernels.preload"]
+    command = ["env", "FEDLEARN_KERNELS=no", sys.executable, "-c", "import fedlearn.kernels.kernels_preload"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
 
 

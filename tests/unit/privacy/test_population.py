@@ -7,7 +7,7 @@ import pytest
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
 from fedlearn.privacy.accounts import GaussianRounds, epsilon_of
-from fedlearn.privacy.nodes import NodePlan
+from fedlearn.privacy.node_costs import NodePlan
 from fedlearn.privacy.population import Study
 
 REFERENCE = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlearn.private_trees.nodes import LEAF, MalformedTree, NodeTable, level_of_nodes, union
+from fedlearn.private_trees.node_table import LEAF, MalformedTree, NodeTable, level_of_nodes, union
 from fedlearn.private_trees.predicting import leaf_of_rows, predict
 from tests.oracles import regression_trees as oracle
 

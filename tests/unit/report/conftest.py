@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fedlearn.config import config_from
-from fedlearn.core.node import LABEL, Dealt
+from fedlearn.core.client_facts import LABEL, Dealt
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import COLUMNS

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from fedlearn.report.page.analysis import survival, tables_of
+from fedlearn.report.page.analysis_section import survival, tables_of
 from fedlearn.report.stored import read_run
 from fedlearn.report.writing import _of_analysis, write_page, write_report
-from fedlearn.runs.answers import Answer, AnswerTable, Curve, read_answer, write_answer
+from fedlearn.runs.analysis_answers import Answer, AnswerTable, Curve, read_answer, write_answer
 from tests.unit.report.test_page import Page, assert_asks_nobody
 
 ENDS = ("2.5%", "97.5%")

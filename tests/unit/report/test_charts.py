@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.report.charts import learning as charts
-from fedlearn.report.charts import rounds
+from fedlearn.report.charts import curves as charts
+from fedlearn.report.charts import round_charts
 from fedlearn.report.charts.axes import axis_of, log_axis_of
 from fedlearn.report.charts.captions import placed
 from fedlearn.report.charts.plots import save
@@ -75,29 +75,29 @@ def test_points_of_long_lines_are_means_of_their_rounds(stored):
 
 def test_bars_of_many_rounds_are_means_of_several(stored):
     run = stored(rows=[*rows_of([0.1] * 999), *rows_of([0.1], training_seconds=8.0)])
-    for chart in (rounds.phases(run), rounds.fates(run)):
+    for chart in (round_charts.phases(run), round_charts.fates(run)):
         assert (len(chart.places), chart.each, chart.places[:3], chart.places[-1]) == (334, 3, (1, 4, 7), 1)
         assert {len(heights) for heights in chart.layers.values()} == {334}
         assert chart.names[332] == "rounds 997 to 999, on average"
-    assert rounds.phases(run).layers["training"][-2:] == (2.0, 8.0)
-    assert "means of 3 rounds" in rounds.phases(run).title
+    assert round_charts.phases(run).layers["training"][-2:] == (2.0, 8.0)
+    assert "means of 3 rounds" in round_charts.phases(run).title
 
 
 def test_bars_of_few_rounds_are_one_each(stored):
-    chart = rounds.phases(stored(rows=rows_of([0.1] * rounds.MOST_BARS)))
-    assert (len(chart.places), chart.each) == (rounds.MOST_BARS, 1)
+    chart = round_charts.phases(stored(rows=rows_of([0.1] * round_charts.MOST_BARS)))
+    assert (len(chart.places), chart.each) == (round_charts.MOST_BARS, 1)
 
 
 @pytest.mark.parametrize("count", [3, 8, 11, 13, 27])
 def test_no_tick_lies_between_two_rounds(stored, tmp_path, count):
     run = stored(rows=rows_of([0.1] * count))
-    for chart in (by_key([run])["accuracy_by_round"], rounds.phases(run)):
+    for chart in (by_key([run])["accuracy_by_round"], round_charts.phases(run)):
         save(chart, tmp_path, "one")
         assert not re.findall(r">\d+\.\d+<", (tmp_path / "one.svg").read_text().partition("matplotlib.axis_2")[0])
 
 
 def test_bars_stack_to_the_cohort(stored):
-    fates = rounds.fates(stored(rows=rows_of([0.1, 0.2], cohort=5, reported=2, late=1, failed=1, refused=1)))
+    fates = round_charts.fates(stored(rows=rows_of([0.1, 0.2], cohort=5, reported=2, late=1, failed=1, refused=1)))
     assert [sum(heights) for heights in zip(*fates.layers.values(), strict=True)] == [5, 5] == list(fates.marks)
 
 

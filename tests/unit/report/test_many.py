@@ -9,11 +9,11 @@ from fedlearn.report import stored as reading
 from fedlearn.report.charts.kinds import Line
 from fedlearn.report.charts.plots import MOST_NAMES, add_line, add_unnamed, drawn
 from fedlearn.report.folders import run_folders
+from fedlearn.report.number_rows import node_rows
 from fedlearn.report.points import differing
-from fedlearn.report.rows import node_rows
 from fedlearn.report.stored import read_run
 from fedlearn.runs.log import EventTail, has_ended, other_events
-from fedlearn.runs.reading import cleaned
+from fedlearn.runs.safe_reading import cleaned
 
 REPORTED = {"time": 1.0, "event": "reported", "round": 1, "attempt": 1, "node": 2, "partition": 0, "bytes": 250}
 LATE = {"time": 1.0, "event": "late", "round": 1, "attempt": 1, "node": 3, "partition": 1, "reason": "too slow"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.core.metrics import NEURAL_CLASSIFIER
+from fedlearn.report.charts.client_charts import MOST_BARS, MOST_OWN, MOST_VALUES, over_nodes, own_curves
 from fedlearn.report.charts.kinds import LineChart
-from fedlearn.report.charts.nodes import MOST_BARS, MOST_OWN, MOST_VALUES, over_nodes, own_curves
 
 
 def rows(cells, name="accuracy", **others):

@@ -9,7 +9,7 @@ import pytest
 
 from fedlearn.core.metric import ACCURACY, LOSS, MAE, Metric
 from fedlearn.core.metrics import Metrics
-from fedlearn.report.charts.learning import line_of, pareto
+from fedlearn.report.charts.curves import line_of, pareto
 from fedlearn.report.points import best, compression_ratio, differing, metrics_of, points_of
 from fedlearn.report.run_tables import runs_table
 from tests.unit.report.conftest import rows_of

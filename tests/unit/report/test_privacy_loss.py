@@ -13,7 +13,7 @@ from fedlearn.commands.sweep_once import _table
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import EPSILON, MAE
 from fedlearn.core.metrics import Metrics
-from fedlearn.report.charts.learning import curves
+from fedlearn.report.charts.curves import curves
 from fedlearn.report.charts.plots import save
 from fedlearn.report.comparing import compared, write_comparison
 from fedlearn.report.page.sections import sections_of

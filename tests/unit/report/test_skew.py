@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from fedlearn.core.node import CLASS, EXAMPLE, LABEL, Dealt
+from fedlearn.core.client_facts import CLASS, EXAMPLE, LABEL, Dealt
 from fedlearn.report.charts.skew import MOST_NODES, skew_of
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.stored import read_run

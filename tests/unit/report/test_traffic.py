@@ -7,7 +7,7 @@ import pytest
 from fedlearn.report.comparing import compared
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.run_tables import runs_table
-from fedlearn.report.traffic import bits_down, bits_up, bytes_total, measured_in, seconds_on_devices
+from fedlearn.report.run_traffic import bits_down, bits_up, bytes_total, measured_in, seconds_on_devices
 
 # conftest.py: 3 rounds, each with 2 nodes, 2000 bytes down and 500 up
 KNOWN = {"parameters": 100}

@@ -9,7 +9,7 @@ import pytest
 
 from fedlearn.core.errors import UsageError
 from fedlearn.runs.appended import APPENDED, MOST_BEHIND, Appended, Written
-from fedlearn.runs.names import EVENTS, NODES
+from fedlearn.runs.file_names import EVENTS, NODES
 
 
 def written(data):

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from fedlearn.runs.classes import ClassResults, Confusion, read_classes, write_classes
+from fedlearn.runs.classes_json import ClassResults, Confusion, read_classes, write_classes
 
 COUNTS = np.array([[3, 1], [0, 4]])
 

@@ -9,7 +9,7 @@ from fedlearn.config import RunConfig, config_from
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.runs.environment import environment, gpus_in
 from fedlearn.runs.folder import RunFolder
-from fedlearn.runs.settings import kept_settings
+from fedlearn.runs.settings_of_resume import kept_settings
 
 
 def test_settings_are_read_back_as_they_were_written(tmp_path):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedlearn.runs.names import NODES
-from fedlearn.runs.nodes import NodeTable, read_nodes
+from fedlearn.runs.file_names import NODES
+from fedlearn.runs.nodes_csv import NodeTable, read_nodes
 
 
 def row(round_number, partition, **measured):

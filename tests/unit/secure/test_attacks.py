@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from fedlearn.core.errors import Refused, UsageError
-from fedlearn.secure import keys, texts
-from fedlearn.secure.keys import Signer
+from fedlearn.secure import key_agreement, texts
+from fedlearn.secure.demands import Demands
+from fedlearn.secure.key_agreement import Signer
 from fedlearn.secure.level import Level, chosen
-from fedlearn.secure.messages import Delivered, Roster, Survivors, Unmasking
-from fedlearn.secure.node import SecureNode
-from fedlearn.secure.policy import Demands
+from fedlearn.secure.node_protocol import SecureNode
+from fedlearn.secure.protocol_messages import Delivered, Roster, Survivors, Unmasking
 from fedlearn.secure.question import Question
-from fedlearn.secure.server import Missing, SecureServer, Summed, check_advertised
+from fedlearn.secure.server_protocol import Missing, SecureServer, Summed, check_advertised
 
 BITS, ENTRIES = 20, 4
 FIVE = Level(5, 4, 3, colluders=1)
@@ -151,7 +151,7 @@ def test_old_keys_are_refused():
 
 
 def test_old_keys_by_a_new_name_are_refused_where_nodes_sign():
-    signers = [Signer(keys.fresh_secret()) for _ in range(5)]
+    signers = [Signer(key_agreement.fresh_secret()) for _ in range(5)]
     demands = Demands(peers=frozenset(each.public for each in signers))
     old = Sum(signers=signers, demands=demands)
     run = Sum(attempt=2, nodes=old.nodes, signers=signers)
@@ -211,7 +211,7 @@ def test_a_roster_of_another_length_than_its_level_says_is_refused_as_such(membe
 
 
 def test_nodes_that_a_server_has_invented_are_refused_where_peers_are_listed():
-    signers = [Signer(keys.fresh_secret()) for _ in range(5)]
+    signers = [Signer(key_agreement.fresh_secret()) for _ in range(5)]
     demands = Demands(peers=frozenset(each.public for each in signers[:4]))
     run = Sum(signers=signers, demands=demands)
     with pytest.raises(Refused, match="unlisted-peer: nodes 4"):
@@ -219,9 +219,9 @@ def test_nodes_that_a_server_has_invented_are_refused_where_peers_are_listed():
 
 
 def test_keys_that_a_server_puts_in_place_of_a_peers_are_refused():
-    signers = [Signer(keys.fresh_secret()) for _ in range(5)]
+    signers = [Signer(key_agreement.fresh_secret()) for _ in range(5)]
     run = Sum(signers=signers, demands=Demands(peers=frozenset(each.public for each in signers)))
-    swapped = replace(run.adverts[1], cipher=keys.KeyPair.derived(bytes(32), b"server").public)
+    swapped = replace(run.adverts[1], cipher=key_agreement.KeyPair.derived(bytes(32), b"server").public)
     with pytest.raises(Refused, match="bad-signature"):
         run.nodes[0].share(Roster(run.q, FIVE, (run.adverts[0], swapped, *run.adverts[2:])))
 

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedlearn.core.errors import Refused, UsageError
-from fedlearn.engine.deployment.keys import make_keys, release_sums, rotate_node_key
-from fedlearn.secure.keys import NODE_KEY, NodeKey, is_signed, listed_keys, node_keys_in
-from fedlearn.secure.messages import Roster
-from fedlearn.secure.policy import Demands
+from fedlearn.engine.deployment.deployment_keys import make_keys, release_sums, rotate_node_key
+from fedlearn.secure.demands import Demands
+from fedlearn.secure.key_agreement import NODE_KEY, NodeKey, is_signed, listed_keys, node_keys_in
+from fedlearn.secure.protocol_messages import Roster
 from tests.unit.secure.test_attacks import FIVE, Sum, clear
 
 

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import chisquare
 
 from fedlearn.core.errors import Refused
-from fedlearn.secure import keys
+from fedlearn.secure import key_agreement
 from fedlearn.secure.envelopes import ENVELOPE, Shares, committed, direction, opened, sealed
-from fedlearn.secure.keys import KeyPair, Signer, derived, is_signed, is_usable
+from fedlearn.secure.key_agreement import KeyPair, Signer, derived, is_signed, is_usable
 from fedlearn.secure.masks import CHUNK, add_mask, reduced, zeros
 from fedlearn.secure.question import Question, bits_of, bytes_of
 
@@ -57,7 +57,7 @@ def test_keys_of_low_order_are_refused(point):
 
 
 def test_no_secret_is_shown():
-    secret = keys.fresh_secret()
+    secret = key_agreement.fresh_secret()
     for each in (KeyPair(secret), Signer(secret), Shares(1234567, 7654321)):
         assert secret.hex() not in repr(each) and repr(secret) not in repr(each) and "1234567" not in repr(each)
 
@@ -121,8 +121,8 @@ def test_a_mask_that_is_added_and_taken_away_leaves_no_trace(bits, count):
 @pytest.mark.parametrize("bits", [15, 23])
 def test_a_million_masked_entries_are_spread_evenly(bits):
     total = zeros(1_000_000, bits)
-    add_mask(total, keys.fresh_secret())
-    add_mask(total, keys.fresh_secret(), sign=-1)
+    add_mask(total, key_agreement.fresh_secret())
+    add_mask(total, key_agreement.fresh_secret(), sign=-1)
     masked = reduced(total, bits)
     assert chisquare(np.bincount(masked >> (bits - 8), minlength=256)).pvalue > 1e-7  # the highest 8 bits
     assert chisquare(np.bincount(masked & 255, minlength=256)).pvalue > 1e-7  # the lowest

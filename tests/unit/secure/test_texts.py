@@ -10,7 +10,16 @@ import pytest
 from fedlearn.core.errors import Refused
 from fedlearn.secure import texts
 from fedlearn.secure.level import Level
-from fedlearn.secure.messages import Advertised, Delivered, Roster, Shared, Signed, Survivors, Unmasked, Unmasking
+from fedlearn.secure.protocol_messages import (
+    Advertised,
+    Delivered,
+    Roster,
+    Shared,
+    Signed,
+    Survivors,
+    Unmasked,
+    Unmasking,
+)
 from fedlearn.secure.question import Question
 
 Q = Question("run", 2, 1)

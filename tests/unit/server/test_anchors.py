@@ -11,7 +11,7 @@ from fedlearn.config import RunConfig
 from fedlearn.core.cohort import At, Member
 from fedlearn.core.errors import RunFailed
 from fedlearn.core.state import layout_of
-from fedlearn.wire.downlink import Downlink
+from fedlearn.wire.decoded_state import Downlink
 from server.features.downlink.anchors import Anchors, Heard, expected
 
 STATE = {"w": np.random.default_rng(1).standard_normal((60, 70), np.float32), "steps": np.array(4, np.int64)}

@@ -7,7 +7,7 @@ import pytest
 
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.config.tables.rounds import EvaluationSettings
+from fedlearn.config.tables.round_settings import EvaluationSettings
 from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import ACCURACY, EPSILON, LOSS, TRAIN_LOSS, Metric
 from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics

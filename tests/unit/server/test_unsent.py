@@ -7,8 +7,8 @@ import pytest
 from flwr.app import ConfigRecord, RecordDict
 
 from fedlearn import wire
+from fedlearn.core.client_facts import LACKS
 from fedlearn.core.errors import RunFailed
-from fedlearn.core.node import LACKS
 from fedlearn.core.state import digest_of
 from tests.unit.server.scripted import NetworkGrid, Node, Scene, ScriptedGrid, made_nodes
 

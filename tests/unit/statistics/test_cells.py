@@ -12,8 +12,8 @@ import pytest
 from fedlearn.core.errors import RunFailed
 from fedlearn.data import from_frame
 from fedlearn.statistics import fit
-from fedlearn.statistics.cells import blocks_of, in_blocks, is_small
 from fedlearn.statistics.describe import ALL
+from fedlearn.statistics.small_cells import blocks_of, in_blocks, is_small
 from tests.oracles.studies import BOUNDS, leukemia_table, patients, table
 
 LEAST = 5

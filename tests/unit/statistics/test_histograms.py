@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data.data_spec import DataSpec, TableSchema
 from fedlearn.models import load_model
-from fedlearn.statistics.histograms import BEFORE, UNIT, Columns
+from fedlearn.statistics.column_histograms import BEFORE, UNIT, Columns
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset, examples
 from tests.oracles.sums import config_of
 

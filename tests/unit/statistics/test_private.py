@@ -13,7 +13,7 @@ from fedlearn.data import from_frame
 from fedlearn.data.data_spec import Examples
 from fedlearn.models import load_model
 from fedlearn.statistics import fit
-from fedlearn.statistics.private import slopes
+from fedlearn.statistics.noisy_analyses import slopes
 from fedlearn.statistics.survival import LifeTable
 from tests.oracles.studies import patients, table
 from tests.oracles.sums import federated

@@ -13,7 +13,7 @@ from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.data.data_spec import Examples
 from fedlearn.models import load_model
 from fedlearn.statistics import fit
-from fedlearn.statistics.histograms import UNIT
+from fedlearn.statistics.column_histograms import UNIT
 from tests.oracles.studies import patients, table
 from tests.oracles.sums import federated
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from fedlearn.config import config_from
-from fedlearn.config.layers import layers_of_file, merged
+from fedlearn.config.config_sources import layers_of_file, merged
 from fedlearn.core.metric import ACCURACY
 from fedlearn.core.metrics import NEURAL_CLASSIFIER
-from fedlearn.sweeps.choosing import write_choice
+from fedlearn.sweeps.best_settings import write_choice
 from fedlearn.sweeps.results import Result
 from fedlearn.sweeps.sweep_plan import Plan
 

@@ -16,7 +16,7 @@ from fedlearn.core.errors import UsageError
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.state_files import pack_state
 from fedlearn.sweeps.estimate import TRIED, foretell
-from fedlearn.wire.downlink import anchor_size, name_anchor
+from fedlearn.wire.decoded_state import anchor_size, name_anchor
 
 HEAD = "round_number,attempts,cohort,uploads,bytes_down,bytes_up"
 STATE = {"w": np.ones(5000, np.float32)}

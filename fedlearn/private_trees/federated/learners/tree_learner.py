@@ -1,6 +1,6 @@
 """Learner of private trees: grows them once, on the node's own examples, with the node's whole budget.
 
-The node's ledger has booked the budget before (`client.ledger`); an accountant also counts what the estimator spends.
+The node's ledger has booked the budget before (`client.node_ledger`); an accountant also counts what the estimator spends.
 
 Beside the trees, a report holds public numbers only: the epsilon spent, and 1 as the number of examples. The true
 number is private, unless ``privacy.public_sizes`` says that it is public.

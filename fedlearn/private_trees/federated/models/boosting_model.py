@@ -15,11 +15,11 @@ from fedlearn.core.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.core.state import Array, State
 from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.models.model import Evaluation
+from fedlearn.models.models_of_tables import table_of
 from fedlearn.models.sums import IntArray, SumsModel
-from fedlearn.models.tables import table_of
 from fedlearn.models.torch.measuring import of_classes, of_numbers
 from fedlearn.plugins.options import options_for
-from fedlearn.private_trees.federated.models.tables import views_of
+from fedlearn.private_trees.federated.models.table_checks import views_of
 from fedlearn.private_trees.sums.boosted import WIDTH
 from fedlearn.private_trees.sums.cyclic import FIRST_SHARE, CyclicBoosting, CyclicModel
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic

@@ -21,12 +21,12 @@ import numpy as np
 from fedlearn.core.errors import Refused
 from fedlearn.core.state import Array, Layout, State, UpdateKind
 from fedlearn.data.data_spec import DataSpec, TableSchema
-from fedlearn.models.tables import table_of
+from fedlearn.models.models_of_tables import table_of
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import load_reference
-from fedlearn.private_trees.federated.models.fitted import FittedForest
-from fedlearn.private_trees.federated.models.tables import wrong_target
-from fedlearn.private_trees.nodes import DTYPES, LEAF, NodeTable
+from fedlearn.private_trees.federated.models.fitted_forest import FittedForest
+from fedlearn.private_trees.federated.models.table_checks import wrong_target
+from fedlearn.private_trees.node_table import DTYPES, LEAF, NodeTable
 
 NOT_FOR_USERS = {
     "epsilon", "noise", "random_state", "accountant", "bounds_from_data", "n_declared", "ensemble", "max_weight",

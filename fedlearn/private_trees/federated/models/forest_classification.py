@@ -18,7 +18,7 @@ from fedlearn.models.model import Evaluation
 from fedlearn.models.torch.measuring import of_classes
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.encoding import Encoding
-from fedlearn.private_trees.federated.models.fitted import FittedClassifier
+from fedlearn.private_trees.federated.models.fitted_forest import FittedClassifier
 from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
 from fedlearn.private_trees.predicting import predict
 

@@ -16,11 +16,11 @@ from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.models.model import Evaluation
 from fedlearn.models.torch.measuring import of_numbers
 from fedlearn.private_trees.domain import Domain
-from fedlearn.private_trees.federated.models.fitted import FittedRegressor
+from fedlearn.private_trees.federated.models.fitted_forest import FittedRegressor
 from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
+from fedlearn.private_trees.numbers.planned_trees import predict_target, target_of_values
 from fedlearn.private_trees.numbers.relay import center_of
 from fedlearn.private_trees.numbers.tree_plan import plan_for
-from fedlearn.private_trees.numbers.trees import predict_target, target_of_values
 
 
 class ForestRegressor(ForestModel):

@@ -12,13 +12,13 @@ from fedlearn.config import RunConfig
 from fedlearn.core.state import Array, State
 from fedlearn.data.data_spec import DataSpec, Examples, TableSchema
 from fedlearn.models.model import Evaluation
+from fedlearn.models.models_of_tables import table_of
 from fedlearn.models.sums import IntArray, SumsModel
-from fedlearn.models.tables import table_of
 from fedlearn.models.torch.measuring import of_classes
 from fedlearn.plugins.options import options_for
-from fedlearn.private_trees.federated.models.tables import views_of, wrong_target
+from fedlearn.private_trees.federated.models.table_checks import views_of, wrong_target
 from fedlearn.private_trees.sums.bayes import counts_of, starts_of, tables_of
-from fedlearn.private_trees.sums.rounds import is_little
+from fedlearn.private_trees.sums.rounds_search import is_little
 
 
 class NaiveBayes(SumsModel):

@@ -41,7 +41,7 @@ class ForestUnion(RoundStrategy[Collected]):
 
     def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the state's trees and the reported ones, in the order of the cohort."""
-        from fedlearn.private_trees.nodes import NodeTable, union
+        from fedlearn.private_trees.node_table import NodeTable, union
 
         state, updates = turn.state, turn.total.updates
         if not updates:

@@ -35,7 +35,7 @@ class Relay(ForestUnion):
 
     def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the state's trees and the reported trees, whose values are divided by the number of reports."""
-        from fedlearn.private_trees.nodes import NodeTable, union
+        from fedlearn.private_trees.node_table import NodeTable, union
 
         state = turn.state
         grown = [NodeTable.from_arrays(members(update, state)) for _, update in turn.total.updates]

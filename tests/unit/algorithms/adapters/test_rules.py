@@ -12,8 +12,8 @@ from fedlearn.algorithms.adapters.ffa_lora import FFALoRA
 from fedlearn.algorithms.adapters.flexlora import FlexLoRA
 from fedlearn.algorithms.adapters.flora import FLoRA
 from fedlearn.algorithms.conformance import adapter_walks
+from fedlearn.algorithms.conformance.adapter_problem import first, probe
 from fedlearn.algorithms.conformance.laws import MISTAKES, judged, problem_of
-from fedlearn.algorithms.conformance.low_rank import first, probe
 from fedlearn.algorithms.conformance.walking import Walk
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import Sends, dense_update, layout_of

@@ -9,7 +9,7 @@ import pytest
 
 from fedlearn.auditing.federated_trees.file_replays import FILES, answers_of
 from fedlearn.auditing.replay import replay
-from fedlearn.data import tables
+from fedlearn.data import encoded_tables
 
 ONE, THREE = "dp-naive-bayes, from a file to its node", "dp-naive-bayes, from a file to three nodes"
 
@@ -39,7 +39,7 @@ def test_what_is_read_is_kept_in_no_cache_of_the_users():
 @pytest.mark.parametrize("name", [ONE, THREE])
 def test_a_split_by_the_number_of_rows_is_found(name, monkeypatch):
     """As it once was: a permutation of n holds rows out, and another one with one row more."""
-    numbers_of = tables.read_columns
+    numbers_of = encoded_tables.read_columns
 
     def split(path, schema, dialect):
         columns = numbers_of(path, schema, dialect)
@@ -47,5 +47,5 @@ def test_a_split_by_the_number_of_rows_is_found(name, monkeypatch):
         kept = np.sort(np.random.default_rng(20).permutation(count)[count // 5 :])
         return {name: values[kept] for name, values in columns.items()}
 
-    monkeypatch.setattr(tables, "read_columns", split)
+    monkeypatch.setattr(encoded_tables, "read_columns", split)
     assert replay(name, FILES[name], pairs=60, seed=3, stops=True).is_refuted

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from client.learners import sums as sums_learner
-from client.learners.sums import SumsLearner
+from client.learners import sums_learner as sums_learner
+from client.learners.sums_learner import SumsLearner
 from fedlearn.auditing.federated_trees.replays import PRIVATE, REPLAYS
 from fedlearn.auditing.replay import replay
 from fedlearn.models import MODELS
@@ -16,7 +16,7 @@ from fedlearn.models import sums as sums_models
 from fedlearn.privacy import NeighboringRelation, PrivacySpent, PrivacyUnit, seeded_noise
 from fedlearn.private_trees.federated.learners.tree_learner import TreeLearner
 from fedlearn.private_trees.sums.cyclic import CyclicBoosting
-from fedlearn.statistics.histograms import UNIT
+from fedlearn.statistics.column_histograms import UNIT
 from fedlearn.statistics.private_cox import NoisyCox
 from fedlearn.statistics.private_glm import NoisyGLM
 

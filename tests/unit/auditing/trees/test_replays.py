@@ -15,7 +15,7 @@ from fedlearn.auditing.trees.classes_replays import REPLAYS as CLASS_REPLAYS
 from fedlearn.auditing.trees.numbers_replays import REPLAYS as NUMBER_REPLAYS
 from fedlearn.auditing.trees.sums_replays import REPLAYS as SUMS_REPLAYS
 from fedlearn.private_trees.classes import classification, classifier, growing, permute_and_flip_forest
-from fedlearn.private_trees.numbers import growing as number_growing
+from fedlearn.private_trees.numbers import forest_growing as number_growing
 from fedlearn.private_trees.numbers import ordering, regressor, training_set, voted
 from fedlearn.private_trees.sums import bayes, boosting, private_sums
 

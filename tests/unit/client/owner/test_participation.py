@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from flwr.app import ConfigRecord, Context, RecordDict
 
-from client.handlers.selection import round_over
+from client.handlers.selection_handler import round_over
 from client.owner.error_disclosure import Withheld
 from client.owner.memory_file import memory_at_home
+from client.owner.owner_refusals import refused
 from client.owner.participation import LAST, check_separated, count_participation, why_not
-from client.owner.policy import refused
 from client.request import Request
 from fedlearn import flower
 from fedlearn.config import config_from, to_flower

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import pytest
 from flwr.app import MessageType
 
-from client.owner import policy
+from client.owner import owner_refusals
 from client.owner.peers import demands_of, key_of
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.privacy import PrivacySettings
 from fedlearn.core.errors import UsageError
 from fedlearn.core.refusals import REFUSALS
-from fedlearn.engine.deployment.keys import make_keys, release_sums
+from fedlearn.engine.deployment.deployment_keys import make_keys, release_sums
 from fedlearn.plugins.tables import HANDLERS
-from fedlearn.secure.keys import node_keys_in
+from fedlearn.secure.key_agreement import node_keys_in
 
 
 def request_with(node_config, *, sums="masked", kind=MessageType.TRAIN, real=True):
@@ -67,21 +67,23 @@ def test_a_peer_that_has_left_is_in_no_sum_and_counts_as_a_colluder(listed, tmp_
 def test_a_share_of_noise_wants_masks_listed_peers_and_noise_without_the_owners_colluders(listed, colluding, word):
     request = request_with({**listed, "colluding-peers": colluding})
     request.config = request.config.model_copy(update={"privacy": PrivacySettings(trust="distributed")})
-    assert policy.refused(request) == word
+    assert owner_refusals.refused(request) == word
     assert demands_of(request).summed == request.config.fewest_reports
     unlisted, unmasked = request_with({}), request_with(listed, sums="off")
     for other in (unlisted, unmasked):
         other.config = other.config.model_copy(update={"privacy": PrivacySettings(trust="distributed")})
-        assert policy.refused(other) == "trust-not-allowed"
+        assert owner_refusals.refused(other) == "trust-not-allowed"
 
 
 def test_a_node_with_peers_takes_part_in_nothing_but_secure_sums(listed):
-    assert policy.refused(request_with(listed)) == ""
+    assert owner_refusals.refused(request_with(listed)) == ""
     evaluations = [{"kind": kind} for kind in HANDLERS if kind.startswith(MessageType.EVALUATE)]
     assert len(evaluations) == 3
     for asked in ({"sums": "off"}, {"sums": "unmasked"}, *evaluations):
-        assert policy.refused(request_with(listed, **asked)) == "sums-not-masked" and "sums-not-masked" in REFUSALS
-    assert policy.refused(request_with({}, sums="off")) == ""
+        assert (
+            owner_refusals.refused(request_with(listed, **asked)) == "sums-not-masked" and "sums-not-masked" in REFUSALS
+        )
+    assert owner_refusals.refused(request_with({}, sums="off")) == ""
 
 
 def test_a_list_that_cannot_be_read_is_one_line(listed, tmp_path):

@@ -11,16 +11,16 @@ import pytest
 from flwr.app import ConfigRecord, MessageType, RecordDict
 
 from client.memory import NodeMemory
-from client.owner import policy
+from client.owner import owner_refusals
 from client.owner.signed_sets import QUESTION, check_sets, remember_set, settle_set
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import Refused
 from fedlearn.core.refusals import REFUSALS
-from fedlearn.engine.deployment.keys import make_keys, release_sums, rotate_node_key
+from fedlearn.engine.deployment.deployment_keys import make_keys, release_sums, rotate_node_key
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.runs.ledgers import names_in
 from fedlearn.runs.node_sets import SetsOfQuestion, named
-from fedlearn.secure.keys import NodeKey
+from fedlearn.secure.key_agreement import NodeKey
 
 
 def request_of(folder, *, model="statistics", real=True, run="one", at=(1, 1), question="", **node_config):
@@ -151,7 +151,7 @@ def test_a_setting_that_chooses_or_cuts_rows_is_refused_for_exact_sums_alone(tmp
     for model, said in (("statistics", "rows-chosen"), ("mlp", "")):
         request = request_of(tmp_path, model=model, **whole)
         request.config = RunConfig(model={"name": model}, secure={"sums": "masked"}, **setting)
-        assert policy.refused(request) == said
+        assert owner_refusals.refused(request) == said
     assert "rows-chosen" in REFUSALS
 
 
@@ -166,13 +166,14 @@ def test_exact_statistics_have_the_bins_that_the_owner_declared(tmp_path, bins, 
     request = request_of(tmp_path, model="statistics", **about)
     options = {"options": {"bins": bins}} if bins else {}
     request.config = RunConfig(model={"name": "statistics", **options}, secure={"sums": "masked"})
-    assert policy.refused(request) == said
+    assert owner_refusals.refused(request) == said
 
 
 def test_a_node_without_a_folder_for_its_memory_takes_part_in_no_secure_sum(tmp_path):
-    assert policy.refused(request_of(tmp_path, model="mlp", peers="peers", ledger=None)) == ""
+    assert owner_refusals.refused(request_of(tmp_path, model="mlp", peers="peers", ledger=None)) == ""
     assert (
-        policy.refused(request_of(tmp_path, model="mlp", peers="peers", ledger=None, memory=None)) == "no-memory-folder"
+        owner_refusals.refused(request_of(tmp_path, model="mlp", peers="peers", ledger=None, memory=None))
+        == "no-memory-folder"
     )
 
 
@@ -239,11 +240,11 @@ def test_nothing_is_remembered_of_sums_with_noise_and_by_virtual_nodes(tmp_path,
 @pytest.mark.parametrize("missing", ["peers", "ledger"])
 def test_a_real_node_without_peers_or_ledger_adds_nothing_exact(tmp_path, missing):
     whole = {"peers": "peers", "largest-epsilon": 1.0, "models": "statistics"}
-    assert policy.refused(request_of(tmp_path, **whole)) == ""
-    assert policy.refused(request_of(tmp_path, **{**whole, missing: None})) == "sets-not-remembered"
+    assert owner_refusals.refused(request_of(tmp_path, **whole)) == ""
+    assert owner_refusals.refused(request_of(tmp_path, **{**whole, missing: None})) == "sets-not-remembered"
     assert "sets-not-remembered" in REFUSALS
 
 
 def test_an_owner_who_does_not_name_the_model_gives_no_exact_statistics(tmp_path):
     request = request_of(tmp_path, peers="peers", **{"largest-epsilon": 1.0})
-    assert policy.refused(request) == "model-not-allowed"
+    assert owner_refusals.refused(request) == "model-not-allowed"

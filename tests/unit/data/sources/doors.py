@@ -22,8 +22,8 @@ from torch.utils.data import Dataset as TorchDataset
 
 from fedlearn.data import from_any, from_arrays, from_folder, from_frame, from_hf, from_leaf, from_table, from_torch
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.encoded_tables import load_schema_file
 from fedlearn.data.sources.npz import from_npz
-from fedlearn.data.tables import load_schema_file
 
 
 @dataclass(frozen=True)

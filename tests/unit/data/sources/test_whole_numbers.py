@@ -8,7 +8,7 @@ import pytest
 
 from fedlearn.core.errors import UsageError
 from fedlearn.data import from_any, from_arrays
-from fedlearn.data.sources.columns import from_table
+from fedlearn.data.sources.named_columns import from_table
 
 IDS = [2**53 + 1 + 2 * place for place in range(20)]
 LABELS = [0, 1] * 10

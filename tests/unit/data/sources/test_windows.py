@@ -8,7 +8,7 @@ import pytest
 
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data import from_windows, load_dataset
-from fedlearn.data.private import DataSource, Protected
+from fedlearn.data.private_examples import DataSource, Protected
 from fedlearn.plugins.objects import reference_to
 
 HOURS = pd.date_range("2026-03-01", periods=50, freq="h")

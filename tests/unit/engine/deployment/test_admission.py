@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from fedlearn.core.clock import ManualClock
 from fedlearn.engine.deployment import admission
 from fedlearn.engine.deployment.admission import MIB, Admission
-from fedlearn.flower import superlink
+from fedlearn.flower import superlink_middleware
 
 PRIVATE, PUBLIC = generate_key_pairs()
 STRANGER, _ = generate_key_pairs()
@@ -30,7 +30,7 @@ STRANGER, _ = generate_key_pairs()
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     known = public_key_to_bytes(PUBLIC)
-    monkeypatch.setattr(superlink, "is_registered", lambda scope, key: key == known)
+    monkeypatch.setattr(superlink_middleware, "is_registered", lambda scope, key: key == known)
 
 
 def signed(private=PRIVATE, public=PUBLIC, *, at=None):
@@ -112,12 +112,12 @@ def test_a_strangers_time_that_comes_again_costs_no_cryptography_and_strangers_k
     behind, headers = Behind(), signed(*generate_key_pairs())
     assert behind.say(headers, path="/v1/fleet/register-node") == (200, 1)
     looks = []
-    monkeypatch.setattr(superlink, "is_signed_by", lambda *said: looks.append(said))
-    monkeypatch.setattr(superlink, "is_registered", lambda *said: looks.append(said))
+    monkeypatch.setattr(superlink_middleware, "is_signed_by", lambda *said: looks.append(said))
+    monkeypatch.setattr(superlink_middleware, "is_registered", lambda *said: looks.append(said))
     assert behind.say(headers, path="/v1/fleet/register-node") == (503, 0) and not looks
     monkeypatch.undo()
     known = public_key_to_bytes(PUBLIC)
-    monkeypatch.setattr(superlink, "is_registered", lambda scope, key: key == known)
+    monkeypatch.setattr(superlink_middleware, "is_registered", lambda scope, key: key == known)
     statuses = [behind.say(signed(*generate_key_pairs()), path="/v1/fleet/register-node")[0] for _ in range(3)]
     assert statuses == [200, 503, 503]
     assert behind.say(signed()) == (200, 1)
@@ -232,14 +232,14 @@ def test_a_node_replies_and_in_its_own_name(about, is_own):
         message_object_trees=[parts],
     )  # fmt: skip
     if is_own:
-        superlink.only_own_replies(request)
+        superlink_middleware.only_own_replies(request)
     else:
         with pytest.raises(HTTPException):
-            superlink.only_own_replies(request)
+            superlink_middleware.only_own_replies(request)
 
 
 def test_all_names_that_are_needed_are_where_they_were():
-    assert superlink.missing == ""
+    assert superlink_middleware.missing == ""
 
 
 def test_version_and_clock_of_admitted_keys_alone_are_noted_and_a_hostile_version_is_left_out(tmp_path, monkeypatch):

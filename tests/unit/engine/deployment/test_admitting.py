@@ -16,9 +16,9 @@ from fedlearn.commands import admit as admit_module
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import admitting
 from fedlearn.engine.deployment.admitting import Admissions, make_request, read_request
-from fedlearn.engine.deployment.keys import make_keys, new_node_key, public_line
+from fedlearn.engine.deployment.deployment_keys import make_keys, new_node_key, public_line
 from fedlearn.privacy.ledger_lines import LedgerDamaged
-from fedlearn.secure.keys import NodeKey, listed_keys, node_keys_in
+from fedlearn.secure.key_agreement import NodeKey, listed_keys, node_keys_in
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -273,7 +273,7 @@ def test_a_week_of_an_operator(tmp_path, monkeypatch):
     monkeypatch.setattr("fedlearn.flower.control.Control", Fake)
     monkeypatch.setattr(Fake, "nodes", {})
     is_up = []
-    monkeypatch.setattr("fedlearn.engine.deployment.server.answers", lambda address: bool(is_up))
+    monkeypatch.setattr("fedlearn.engine.deployment.server_processes.answers", lambda address: bool(is_up))
 
     def said(*words, code=0):
         ended = CliRunner().invoke(app, [*words], env={"COLUMNS": "200"})

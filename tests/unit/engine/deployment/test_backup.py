@@ -15,7 +15,7 @@ from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.engine.deployment import backup
 from fedlearn.engine.deployment.admitting import Admissions, make_request, read_request
 from fedlearn.engine.deployment.backup import back_up, restore
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.deployment_keys import make_keys
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from fedlearn.engine.deployment import executor as executors
 from fedlearn.engine.deployment.executor import Executor
-from fedlearn.flower import supernode
+from fedlearn.flower import prompt_supernode
 from fedlearn.flower.runtime import Endpoint
 
 
@@ -25,7 +25,7 @@ def bell():
 def test_a_message_rings_and_none_does_not(bell):
     heard, rung = bell
     came = iter([None, 7, None])
-    pull = supernode._ringing(lambda **_: next(came), rung)
+    pull = prompt_supernode._ringing(lambda **_: next(came), rung)
     assert [pull(), pull(), pull()] == [None, 7, None]
     assert os.read(heard, 99) == b"!"
 
@@ -33,14 +33,14 @@ def test_a_message_rings_and_none_does_not(bell):
 def test_it_rings_once_the_task_is_there(bell):
     heard, rung = bell
     rings = lambda: bool(select.select([heard], [], [], 0)[0])  # noqa: E731
-    pull = supernode._ringing(lambda **_: rings() or 7, rung)
+    pull = prompt_supernode._ringing(lambda **_: rings() or 7, rung)
     assert pull() == 7
     assert rings()
 
 
 def test_nobody_who_listens_stops_no_supernode(bell):
     _, rung = bell
-    pull = supernode._ringing(lambda **_: 7, rung)
+    pull = prompt_supernode._ringing(lambda **_: 7, rung)
     assert {pull() for _ in range(100_000)} == {7}  # more than a pipe holds
 
 

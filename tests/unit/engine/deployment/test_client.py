@@ -10,10 +10,10 @@ from flwr.common.config import parse_config_args
 
 from fedlearn.config.policy import Policy
 from fedlearn.core.errors import UsageError
-from fedlearn.engine.deployment import client
+from fedlearn.engine.deployment import client_processes
 from fedlearn.engine.deployment.claims import Claim
-from fedlearn.engine.deployment.client import privacy_config
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.client_processes import privacy_config
+from fedlearn.engine.deployment.deployment_keys import make_keys
 from tests.commands import client_options
 
 
@@ -40,8 +40,8 @@ def test_flags_and_file_reach_the_node_and_flags_win(tmp_path):
 
 def test_owner_says_where_the_node_trains():
     ours = Claim(3, 5, Path("key"), 0)
-    assert 'device="cuda:1"' in client.node_config(options("--device", "cuda:1"), ours, "").split()
-    assert "device" not in client.node_config(options(), ours, "")
+    assert 'device="cuda:1"' in client_processes.node_config(options("--device", "cuda:1"), ours, "").split()
+    assert "device" not in client_processes.node_config(options(), ours, "")
     with pytest.raises(UsageError, match="--device gpu own-data=true: write cpu"):
         options("--device", "gpu own-data=true")
 
@@ -52,11 +52,11 @@ def test_a_list_of_peers_and_the_nodes_own_key_reach_the_node(tmp_path):
     peers.write_bytes(b"\n".join((tmp_path / "public" / "nodes" / f"{each}.pub").read_bytes() for each in range(3)))
     ours = Claim(1, 3, tmp_path / "nodes" / "1", 0)
     given = options("--peers", peers, "--least-peers", 3, "--colluding-peers", 1)
-    client.check_peers(given)
-    found = parse_config_args([client.node_config(given, ours, "")])
+    client_processes.check_peers(given)
+    found = parse_config_args([client_processes.node_config(given, ours, "")])
     assert (found["peers"], found["node-key"]) == (str(peers), str(ours.key))
     assert (found["least-peers"], found["colluding-peers"]) == (3, 1)
-    assert "peers" not in client.node_config(options(), ours, "")
+    assert "peers" not in client_processes.node_config(options(), ours, "")
     (tmp_path / "none").write_text("no key")
     for flags, said in (
         (["--least-peers", 4], "--least-peers: give --peers FILE, too"),
@@ -66,7 +66,7 @@ def test_a_list_of_peers_and_the_nodes_own_key_reach_the_node(tmp_path):
         (["--peers", peers, "--least-peers", 4], "it lists 3 clients, --least-peers asks for 4"),
     ):
         with pytest.raises(UsageError, match=said):
-            client.check_peers(options(*flags))
+            client_processes.check_peers(options(*flags))
 
 
 def test_flags_win_over_the_environment_and_a_switch_is_true_or_false(tmp_path, monkeypatch):
@@ -126,6 +126,6 @@ def test_a_missing_certificate_or_key_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(
         UsageError, match=r"^--root-certificates ca.crt: there is no such file; copy public/ca.crt from"
     ):
-        client.run(options("--root-certificates", "ca.crt"))
+        client_processes.run(options("--root-certificates", "ca.crt"))
     with pytest.raises(UsageError, match=r"^--keys keys: there is no client key; run fedlearn keys on the server"):
-        client.run(options())
+        client_processes.run(options())

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment.deployment_keys import make_keys
 from tests.commands import COMMANDS
 
 

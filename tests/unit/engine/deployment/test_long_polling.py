@@ -10,7 +10,7 @@ from flwr.proto.message_pb2 import Message
 
 from fedlearn.engine.deployment import long_polling
 from fedlearn.engine.deployment.long_polling import LongPolling
-from fedlearn.flower import superlink
+from fedlearn.flower import superlink_middleware
 
 ASKS, SENDS, LOOKS = "/v1/fleet/pull-messages", "/v1/runtime/push-messages", "/v1/runtime/pull-messages"
 NO = PullMessagesResponse().SerializeToString()
@@ -26,7 +26,7 @@ class SuperLink:
         self.polling = LongPolling(self._app)
 
     async def _app(self, scope, receive, send):
-        self.came.append((scope["path"], superlink.key_of(scope)))
+        self.came.append((scope["path"], superlink_middleware.key_of(scope)))
         await send({"type": "http.response.start", "status": self.status, "headers": []})
         await send({"type": "http.response.body", "body": self.answer})
 

@@ -18,12 +18,12 @@ import fedlearn
 from fedlearn.cli import app
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import monitor as monitor_module
-from fedlearn.engine.deployment import server
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment import server_processes
+from fedlearn.engine.deployment.deployment_keys import make_keys
 from fedlearn.engine.deployment.monitor import HELP, MOST_WORDS, Monitor, app_of
-from fedlearn.engine.deployment.status import status_of
+from fedlearn.engine.deployment.server_status import status_of
+from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.log import EventLog
-from fedlearn.runs.names import EVENTS
 from tests.docs.pages import ROOT
 
 pytest.importorskip("prometheus_client")
@@ -278,13 +278,13 @@ def test_flags_that_do_not_fit_are_refused(words, said):
 
 
 def test_a_token_that_is_missing_or_empty_is_refused_before_the_start(tmp_path):
-    options = server.ServerOptions(
+    options = server_processes.ServerOptions(
         keys=tmp_path, state=tmp_path, listen="0.0.0.0:8443", superlink="127.0.0.1:8000", metrics="127.0.0.1:0",
         metrics_token=tmp_path / "token",
     )  # fmt: skip
     for _ in range(2):
         with pytest.raises(UsageError, match="it cannot be read, or it is empty"):
-            server._monitor(options)
+            server_processes._monitor(options)
         (tmp_path / "token").touch()
     (tmp_path / "token").write_text("s3cret\n")
-    assert "--up=proxy=127.0.0.1:8443" in server._monitor(options)
+    assert "--up=proxy=127.0.0.1:8443" in server_processes._monitor(options)

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from fedlearn.cli import app
 from fedlearn.core.errors import UsageError
-from fedlearn.engine.deployment import keys as keys_module
-from fedlearn.engine.deployment import proxy, server
-from fedlearn.engine.deployment.keys import make_keys
+from fedlearn.engine.deployment import deployment_keys as keys_module
+from fedlearn.engine.deployment import proxy, server_processes
+from fedlearn.engine.deployment.deployment_keys import make_keys
 from fedlearn.engine.processes import free_port
 
 NOW = datetime.now(UTC)
@@ -23,27 +23,27 @@ HOUR = timedelta(hours=1)
 def options(tmp_path, monkeypatch):
     monkeypatch.setattr(proxy, "nginx", lambda: "/usr/sbin/nginx")
     make_keys(tmp_path / "keys", clients=1)
-    return server.ServerOptions(
+    return server_processes.ServerOptions(
         keys=tmp_path / "keys", state=tmp_path / "state", runs=tmp_path / "runs",
         listen=f"127.0.0.1:{free_port()}", superlink=f"127.0.0.1:{free_port()}",
     )  # fmt: skip
 
 
 def test_nothing_is_wrong_with_fresh_keys_and_free_ports(options):
-    assert server.check_all(options) == []
-    for part in server.PARTS:
-        server.check(part, options)
+    assert server_processes.check_all(options) == []
+    for part in server_processes.PARTS:
+        server_processes.check(part, options)
 
 
 def test_all_mistakes_are_said_at_once_a_line_each_and_once(options, monkeypatch):
     (options.keys / "secret" / "superexec").unlink()
     (options.keys / "server" / "server.key").chmod(0o644)
-    monkeypatch.setattr(server, "LEAST_FREE", 1e18)
+    monkeypatch.setattr(server_processes, "LEAST_FREE", 1e18)
     monkeypatch.setattr(proxy, "nginx", lambda: None)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", int(options.listen.rpartition(":")[2])))
         taken.listen()
-        found = server.check_all(options)
+        found = server_processes.check_all(options)
     expected = (
         "superexec: there is no such key", "server.key: other users of this machine can read it", "nginx is not",
         "--listen 127.0.0.1", "state: ", "runs: ",
@@ -59,16 +59,16 @@ def test_all_mistakes_are_said_at_once_a_line_each_and_once(options, monkeypatch
 )
 def test_a_certificate_that_is_over_or_not_yet_valid_is_said(options, monkeypatch, begin, end, words):
     monkeypatch.setattr(keys_module, "validity", lambda folder: (NOW + begin, NOW + end))
-    found = server.check_all(options)
+    found = server_processes.check_all(options)
     assert len(found) == bool(words) and words in "".join(found)
 
 
 def test_a_file_that_is_no_certificate_is_said(options):
     (options.keys / "server" / "server.crt").write_text("no certificate")
-    (line,) = server.check_all(options)
+    (line,) = server_processes.check_all(options)
     assert "server.crt: it is no certificate" in line and "\n" not in line
     with pytest.raises(UsageError, match="it is no certificate"):
-        server.check("superlink", options)
+        server_processes.check("superlink", options)
 
 
 def test_the_command_says_it_and_starts_nothing(options):

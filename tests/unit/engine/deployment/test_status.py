@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 
 from fedlearn.cli import app
 from fedlearn.core.errors import UsageError
-from fedlearn.engine.deployment.keys import make_keys
-from fedlearn.engine.deployment.status import LATEST, status_of
+from fedlearn.engine.deployment.deployment_keys import make_keys
+from fedlearn.engine.deployment.server_status import LATEST, status_of
 from fedlearn.engine.deployment.status_page import page_of
 from fedlearn.privacy import NeighboringRelation
 from fedlearn.privacy.bookings import Booking
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.agreements import Agreements
+from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.ledgers import LedgerFile
 from fedlearn.runs.log import EventLog
-from fedlearn.runs.names import EVENTS
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 ROUND = {"round": 1, "attempt": 1}

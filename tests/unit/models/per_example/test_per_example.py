@@ -15,7 +15,7 @@ from fedlearn.models import load_model
 from fedlearn.models.per_example import check_apart, clipped_sum_of
 from fedlearn.models.per_example.by_layer import ByLayer
 from fedlearn.models.per_example.by_transform import ByTransform
-from fedlearn.models.per_example.examples import made_up
+from fedlearn.models.per_example.made_up_examples import made_up
 from fedlearn.models.per_example.one_by_one import OneByOne
 from fedlearn.models.torch.torch_model import TorchModel
 

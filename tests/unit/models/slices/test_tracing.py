@@ -8,8 +8,8 @@ from torch import nn
 from fedlearn.core.errors import SettingError
 from fedlearn.data.data_spec import DataSpec
 from fedlearn.models.networks.transformer import Transformer
-from fedlearn.models.slices.layers import SliceRule
 from fedlearn.models.slices.slicing import ordered_units
+from fedlearn.models.slices.slicing_rules import SliceRule
 from fedlearn.models.slices.tracing import SlicedModule
 from fedlearn.models.torch.torch_model import TorchModel
 

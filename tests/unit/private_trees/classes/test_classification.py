@@ -15,7 +15,7 @@ from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
 from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.private_trees.domain import NotPrivateWarning
-from fedlearn.private_trees.nodes import level_of_nodes
+from fedlearn.private_trees.node_table import level_of_nodes
 from tests.oracles import categorical_trees as oracle
 from tests.oracles.private_estimators import WEIGHTS
 from tests.unit.private_trees.classes.private_classifiers import MAKERS, SIZES, examples, made

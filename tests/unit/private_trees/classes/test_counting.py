@@ -7,9 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.classes.counting import COMPLETE, ONE, STAY, CodedRecords, Growth, count_leaves, count_open
+from fedlearn.private_trees.classes.class_counting import (
+    COMPLETE,
+    ONE,
+    STAY,
+    CodedRecords,
+    Growth,
+    count_leaves,
+    count_open,
+)
 from fedlearn.private_trees.classes.growing import table_of
-from fedlearn.private_trees.nodes import LEAF
+from fedlearn.private_trees.node_table import LEAF
 from tests.oracles.categorical_trees import leaf_paths, leaf_weights
 
 

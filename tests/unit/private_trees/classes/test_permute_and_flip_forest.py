@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator
 
 from fedlearn.privacy import seeded_noise
-from fedlearn.private_trees.classes.counting import ONE, CodedRecords, count_leaves
+from fedlearn.private_trees.classes.class_counting import ONE, CodedRecords, count_leaves
 from fedlearn.private_trees.classes.growing import SelectionRule, grow_by_selection
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 from fedlearn.private_trees.classes.shares import harmonic_shares
-from fedlearn.private_trees.nodes import LEAF
+from fedlearn.private_trees.node_table import LEAF
 from tests.oracles.private_estimators import WEIGHTS
 from tests.unit.private_trees.classes.private_classifiers import examples, made
 

@@ -13,7 +13,7 @@ from fedlearn.private_trees.federated.models.forest import state_of
 from fedlearn.private_trees.federated.models.forest_classification import dp_classifier, dp_random_forest, pf_forest
 from fedlearn.private_trees.federated.models.forest_regression import dp_forest
 from fedlearn.private_trees.federated.models.relay_model import dp_relay
-from fedlearn.private_trees.nodes import union
+from fedlearn.private_trees.node_table import union
 from fedlearn.private_trees.tree_drawing import importances
 
 PRICES = TableSchema("price", {"area": (0, 250)}, {"town": ("a", "b", "c")}, target_bounds=(0, 1000))

@@ -5,7 +5,7 @@ import pytest
 
 from fedlearn.privacy import PrivacyAccountant
 from fedlearn.private_trees import DPRelayForest, DPRelayTree, MalformedTree, NodeTable
-from fedlearn.private_trees.nodes import level_of_nodes
+from fedlearn.private_trees.node_table import level_of_nodes
 from fedlearn.private_trees.numbers.histograms import pairs_of
 from fedlearn.private_trees.numbers.randomness import part_sources
 from fedlearn.private_trees.numbers.relay import (

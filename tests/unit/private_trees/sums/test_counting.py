@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fedlearn.private_trees.sums.counting import cell_sums, unbalance
 from fedlearn.private_trees.sums.losses import UNIT, Logistic, pairs_of
-from fedlearn.private_trees.sums.partitions import Partitions
+from fedlearn.private_trees.sums.record_partitions import Partitions
 from fedlearn.private_trees.sums.views import Views
 
 VIEWS = Views.declare(3, bounds={0: (0, 1), 1: (1, 9, "log")}, categories={2: 3})

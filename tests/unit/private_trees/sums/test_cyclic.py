@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.private_trees.sums.additive import step_of
+from fedlearn.private_trees.sums.boosting_parts import Part, grouped, step_on
 from fedlearn.private_trees.sums.cyclic import CyclicBoosting, Released
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic
-from fedlearn.private_trees.sums.parts import Part, grouped, step_on
-from fedlearn.private_trees.sums.rounds import rounds_for
+from fedlearn.private_trees.sums.rounds_search import rounds_for
 from fedlearn.private_trees.sums.views import Views
 
 VIEWS = Views.declare(3, bounds={0: (0, 10), 1: (0, 10)}, categories={2: 3}, one_each=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.private_trees.sums.partitions import Partitions
+from fedlearn.private_trees.sums.record_partitions import Partitions
 from fedlearn.private_trees.sums.views import FINE, Views
 
 MIXED = {"bounds": {0: (0, 10), 1: (1, 100, "log")}, "categories": {2: ["a", "b", "c"], 3: 2}}

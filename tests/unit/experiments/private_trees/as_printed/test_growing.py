@@ -22,7 +22,7 @@ from experiments.private_trees.as_printed.true_loss import true_privacy_loss
 from fedlearn.privacy.noise import seeded_noise
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.domain import Domain, NotPrivateWarning
-from fedlearn.private_trees.nodes import level_of_nodes
+from fedlearn.private_trees.node_table import level_of_nodes
 from fedlearn.private_trees.predicting import predict
 from tests.oracles import printed_trees as oracle
 

@@ -1,6 +1,0 @@
-"""Import what workers need to grow trees of exact sums, before they are forked; no torch."""
-
-from fedlearn.engine.processes import importing
-
-with importing():
-    import fedlearn.private_trees.exact.model  # noqa: F401
