@@ -14,7 +14,9 @@ import click
 import typer
 
 from fedlearn.commands.admit import admit, request
+from fedlearn.commands.agree import agree
 from fedlearn.commands.audit import audit
+from fedlearn.commands.backup import backup, restore
 from fedlearn.commands.brief import Brief
 from fedlearn.commands.check import check
 from fedlearn.commands.client import client
@@ -79,8 +81,8 @@ RUN, LOOK, NETWORK, PRIVACY, DEVELOP = "Run", "Look at runs", "Over a network", 
 _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     RUN: (simulate, sweep, plan, run, stop, settings),
     LOOK: (partitions, runs, report, dashboard, compare, predict, verify, forget, worth),
-    NETWORK: (server, client, submit, status, keys, request, admit, peers),
-    PRIVACY: (declare, ledger, audit),
+    NETWORK: (server, client, submit, status, keys, request, admit, peers, backup, restore),
+    PRIVACY: (declare, ledger, agree, audit),
     DEVELOP: (new, check, doctor),
 }
 _EPILOGS: dict[Callable[..., None], str] = {simulate: EXAMPLES, sweep: SWEEPS, plan: PLANS}

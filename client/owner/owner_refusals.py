@@ -108,7 +108,7 @@ def refused(request: Request) -> str:
     if request.context.node_config.get("ledger"):
         try:
             policy = Policy.of_node(request.context.node_config)
-            reason = ("" if _asks_ours(request) else CODE_NOT_ALLOWED) or beyond(policy, request.config)
+            reason = ("" if asks_ours(request) else CODE_NOT_ALLOWED) or beyond(policy, request.config)
             if not reason and request.holds_own_data and not _is_declared(policy, request.config):
                 reason = DATA_NOT_ALLOWED
         except UsageError as error:
@@ -217,7 +217,7 @@ def _texts_in(value: str) -> Iterator[str]:
                 yield text
 
 
-def _asks_ours(request: Request) -> bool:
+def asks_ours(request: Request) -> bool:
     """Return whether all codecs that a message asks for are ours: a strategy names those of parcels in the message."""
     return all(is_ours(chain) for chain in wire.wanted_parcels(request.content).values())
 

@@ -19,19 +19,30 @@ CA = "public/ca.crt"
 
 
 def request(
-    name: Annotated[str, typer.Option(metavar="TEXT", help="Name of your site, such as 'St. Ann, radiology'.")],
-    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="The server's address for clients.")],
+    name: Annotated[str, typer.Option(metavar="TEXT", help="Name of your site, such as 'St. Ann, radiology'.")] = "",
+    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="The server's address for clients.")] = "",
     folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the new key, on this machine.")] = Path(
         "keys"
     ),
+    rotate: Annotated[
+        bool, typer.Option("--rotate", help="Make a new key, which your present key signs: no decision is needed.")
+    ] = False,
 ) -> None:
     """Make a key and a signed request to take part, at a site; the private key never leaves it.
 
     Send the request file to the server's operator, and compare the fingerprint by another way, such as the telephone.
     Called again, it changes nothing.
     """
-    from fedlearn.engine.deployment.admitting import make_request, read_request
+    from fedlearn.engine.deployment.admitting import make_request, make_rotation, read_request
 
+    if rotate:
+        if name or server:
+            raise UsageError("--rotate: your name and the server's address stay: leave --name and --server out")
+        typer.echo(f"{make_rotation(folder)}: send this file to the operator of the server")
+        typer.echo(f"once it is received: in {folder}, rename N.new to N, and restart fedlearn client")
+        return
+    if not (name and server):
+        raise UsageError("--name TEXT and --server HOST:PORT are needed, but with --rotate")
     file = make_request(folder, name=name, server=server)
     made = read_request(file.read_bytes())
     typer.echo(f"{file}: send this file to the operator of {made.server}")
@@ -63,7 +74,7 @@ def admit(
     from fedlearn.engine.deployment.admitting import Admissions, read_request
     from fedlearn.privacy.ledger_lines import LedgerDamaged
 
-    found = Admissions(keys)
+    found, received = Admissions(keys), list["Step"]()
     if sum(map(bool, (approve, refuse, revoke))) > 1:
         raise UsageError("--approve, --refuse, --revoke: one at a time")
     if (refuse or revoke) and not why.strip():
@@ -71,6 +82,7 @@ def admit(
     try:
         for file in requests or []:
             known = found.receive(asked := read_request(file.read_bytes()))
+            received.append(known)
             typer.echo(f"{file}: {asked.name}, fingerprint {asked.fingerprint}: {known.step}")
             for warning in asked.warnings():
                 typer.echo(f"{file}: {warning}")
@@ -85,7 +97,7 @@ def admit(
         steps = found.steps()
     except LedgerDamaged as error:
         raise UsageError(f"{keys / 'admissions.log'}: {error}: restore a copy of the log") from None
-    if superlink and (approve or revoke or not requests):
+    if superlink and (approve or revoke or not requests or any(each.step == "approved" for each in received)):
         _tell(superlink, keys, found)
     if verify:
         typer.echo(f"{len(steps)} steps, each as it was written")
@@ -94,27 +106,40 @@ def admit(
 
 
 def _tell(superlink: str, keys: Path, found: Admissions) -> None:
-    """Register the approved keys at the running server, and unregister all others that it knows."""
+    """Register the approved keys at the running server, and unregister all others that it knows.
+
+    A key that was replaced stays registered until its successor is online: the client loses no round by it.
+    """
     from fedlearn.engine.deployment.admitting import APPROVED, RECEIVED
     from fedlearn.engine.deployment.server_processes import answers
     from fedlearn.flower.control import Control, key_as_registered
 
-    latest = [each for each in found.latest().values() if each.step != RECEIVED]
+    latest = {each.fingerprint: each for each in found.latest().values() if each.step != RECEIVED}
     if not latest or not answers(superlink):
         if latest:
             typer.echo(f"no server answers at {superlink}: call fedlearn admit again when it runs")
         return
     control = Control(superlink, (keys / CA).read_bytes())
     try:
-        registered = control.registered()
-        for each in latest:
-            node = registered.get(key_as_registered(each.key.encode(), each.name))
-            if each.step == APPROVED and node is None:
+        registered, online = control.registered(), control.online_keys()
+        for each in latest.values():
+            key = key_as_registered(each.key.encode(), each.name)
+            if each.step == APPROVED and key not in registered:
                 control.register(keys / "public" / "nodes" / f"{each.client}.pub", name=f"partition-{each.client}")
                 typer.echo(f"client {each.client} is registered")
-            elif each.step != APPROVED and node is not None:
-                control.unregister(node)
+            elif each.step != APPROVED and key in registered:
+                control.unregister(registered[key])
                 typer.echo(f"client {each.client} is accepted no more")
+        for line, fingerprint in found.keys_before().items():
+            now, key = latest[fingerprint], key_as_registered(line.encode(), "a key before")
+            if key not in registered:
+                continue
+            if now.step != APPROVED or key_as_registered(now.key.encode(), now.name) in online:
+                control.unregister(registered[key])
+                typer.echo(f"client {now.client}: the key before is accepted no more")
+            else:
+                typer.echo(f"client {now.client}: the key before ends when you call fedlearn admit after the new one "
+                           "has come online")  # fmt: skip
     finally:
         control.close()
 

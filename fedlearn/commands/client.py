@@ -75,6 +75,9 @@ OPTIONS = {
         str, "", "NAME", "For tests of a deployment: attack in every update, by sign-flip or module:Class.",
     ),
     "attack_options": Option(str, "", "JSON", 'Options of --attack, such as {"scale": 2}.'),
+    "ask": Option(
+        Path | None, None, "FOLDER", "Ask the owner before each run: pages and answers are there (fedlearn agree).",
+    ),
     "peers": Option(
         Path | None, None, "FILE", "Public keys, a line each: secure aggregation only with these clients.",
     ),
@@ -114,6 +117,9 @@ LIMITS = {
         "Columns for by and strata of exact statistics (default: all that are declared).", OWNER,
     ),
     "models": Option(str | None, None, "NAME,...", "Allowed models (default: fedlearn's private ones).", OWNER),
+    "agreed": Option(
+        str | None, None, "NAME,...", "With --ask: models whose runs need no answer (default: none).", OWNER,
+    ),
     "declared": Option(
         str | None, None, "FILE",
         "With --own-data: the .toml file that declares the table; no server can change it.", OWNER,

@@ -9,7 +9,7 @@ import typer
 
 
 def keys(
-    clients: Annotated[int, typer.Option(min=1, metavar="N", help="Number of clients; more than before adds keys.")],
+    clients: Annotated[int, typer.Option(min=0, metavar="N", help="Number of clients; more than before adds keys.")],
     folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the keys, existing or new.")] = Path("keys"),
     host: Annotated[
         str, typer.Option(metavar="NAME,...", help="Names and addresses by which clients reach the server.")

@@ -47,8 +47,10 @@ class Policy(Settings):
     """Columns by which exact statistics may be grouped; all that are declared unless given."""
     models: tuple[str, ...] = ()
     """Names of the models that may be trained; all private models of fedlearn unless given."""
+    agreed: tuple[str, ...] = ()
+    """Names of the models whose runs need no answer of the owner, where the client asks (--ask)."""
 
-    @field_validator("models", "groups", mode="before")
+    @field_validator("models", "groups", "agreed", mode="before")
     @classmethod
     def _names(cls, given: object) -> object:
         """Split the names that a node's config holds in one text."""
@@ -100,7 +102,7 @@ class Policy(Settings):
 
     def as_node_config(self) -> dict[str, str | int | float | bool]:
         """Return the policy as entries of a node's config."""
-        names = {"models": ",".join(self.models), "groups": ",".join(self.groups)}
+        names = {"models": ",".join(self.models), "groups": ",".join(self.groups), "agreed": ",".join(self.agreed)}
         given = self.model_dump(exclude_defaults=True) | names
         return {_key(name): value for name, value in given.items() if value != ""}
 

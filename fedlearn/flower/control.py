@@ -85,6 +85,13 @@ class Control:
         answer = self._call(lambda: self._client.ListNodes(ListNodesRequest()))
         return {bytes(node.public_key): int(node.node_id) for node in answer.nodes_info if not node.unregistered_at}
 
+    def online_keys(self) -> set[bytes]:
+        """Return the public keys of the nodes that are connected, as `key_as_registered` gives them."""
+        from flwr.proto.control_pb2 import ListNodesRequest
+
+        answer = self._call(lambda: self._client.ListNodes(ListNodesRequest()))
+        return {bytes(node.public_key) for node in answer.nodes_info if node.status == "online"}
+
     def unregister(self, node_id: int) -> None:
         """Unregister a node: the server then refuses each message of it."""
         from flwr.proto.control_pb2 import UnregisterNodeRequest

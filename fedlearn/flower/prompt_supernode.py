@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -61,14 +61,17 @@ class Impatient:
         self._asked_at = time.monotonic()
 
 
-def run_supernode(bell: int | None) -> None:
+def run_supernode(bell: int | None, *, headers: Mapping[str, str]) -> None:
     """Run Flower's SuperNode with short pauses; arguments are those of ``flower-supernode``, in `sys.argv`.
 
     Parameters
     ----------
     bell
         File descriptor of a pipe into which a byte is written when a message has come; None: no byte is written.
+    headers
+        That each request has besides Flower's own.
     """
+    FleetHttpClient.__init__ = _with(headers, FleetHttpClient.__init__)  # type: ignore[method-assign]
     supernode.time = Impatient()  # type: ignore[attr-defined, assignment]
     enclose_in_supernode(supernode, FleetHttpClient)
     handle_one_at_a_time(supernode)
@@ -77,6 +80,17 @@ def run_supernode(bell: int | None) -> None:
     pull_impatiently()
     answer_in_one_piece()
     flower_supernode()
+
+
+def _with(headers: Mapping[str, str], make: Callable[..., None]) -> Callable[..., None]:
+    """Return the maker of a client whose requests have further headers; a Flower that has moved this has them not."""
+
+    def made(self: Any, *given: Any, **named: Any) -> None:
+        make(self, *given, **named)
+        with suppress(AttributeError):
+            self._client.headers.update(headers)
+
+    return made
 
 
 def handle_one_at_a_time(loop: Any) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from client import node_ledger
 from client.learners import LEARNERS
-from client.owner import error_disclosure, owner_refusals
+from client.owner import agreement, error_disclosure, owner_refusals
 from fedlearn.config.policy import Policy
 from fedlearn.core.refusals import REFUSALS, word_for
 from fedlearn.engine.deployment.monitor import ROUTES
@@ -22,7 +22,15 @@ from tests.docs.pages import ROOT
 HOWTO = ROOT / "docs" / "howto"
 PAGES = {
     name: (HOWTO / f"{name}.md").read_text()
-    for name in ("deployment", "deployment_owner", "deployment_upkeep", "kubernetes", "monitoring", "admission")
+    for name in (
+        "deployment",
+        "deployment_owner",
+        "deployment_upkeep",
+        "kubernetes",
+        "monitoring",
+        "admission",
+        "handbook",
+    )
 }
 UNITS = dict(re.findall(r"```\{code-block\} ini\n:caption: (\S+)\n\n(.*?)```", PAGES["deployment"], re.DOTALL))
 
@@ -128,7 +136,7 @@ def test_every_reason_that_is_no_word_stands_on_the_page():
     )
     reasons = {
         value
-        for module in (owner_refusals, error_disclosure, node_ledger)
+        for module in (owner_refusals, error_disclosure, node_ledger, agreement)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str) and re.fullmatch(r"[a-z]+(-[a-z]+)+", value)
     }
@@ -138,3 +146,18 @@ def test_every_reason_that_is_no_word_stands_on_the_page():
 def test_the_policy_on_the_page_has_every_entry():
     shown = PAGES["deployment_owner"].partition(":caption: policy.toml\n\n")[2].partition("```")[0]
     assert {line.split(" = ")[0] for line in shown.splitlines()} == set(Policy.model_fields)
+
+
+def test_the_duties_name_commands_that_there_are_and_threats_name_tests_that_there_are():
+    page = (ROOT / "docs" / "explanations" / "duties.md").read_text()
+    duties = rows(page, "| duty | fedlearn | NVFlare | Fed-BioMed | Flower |")
+    assert len(duties) == 30 and sum(not row[1].startswith("no:") for row in duties) >= 27
+    for row in duties:
+        for command, option in re.findall(r"`fedlearn ([a-z]+)(?: (--[a-z-]+))?`", row[1]):
+            assert command in COMMANDS
+            assert not option or option in {each for one in COMMANDS[command].params for each in one.opts}
+    threats = rows(page, "| who | tries | what happens | test |")
+    assert len(threats) == 12
+    for row in threats:
+        for file in re.findall(r"`(tests/\S+\.py)`", row[3]):
+            assert (ROOT / file).is_file()

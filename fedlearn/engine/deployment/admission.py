@@ -16,17 +16,22 @@ is good for one request only. Flower checks every admitted request once more.
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import time
 from base64 import b64decode
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 from threading import Lock
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fedlearn.engine.deployment.supernode import VERSION_HEADER
 from fedlearn.flower import superlink_middleware as flower_superlink
 
 MIB = 1 << 20
@@ -40,6 +45,7 @@ SHORT = 4096  # bytes of a body of all other calls, among them those open to unr
 AT_ONCE = 16  # requests of one node, of the 40 that a SuperLink works on; a SuperNode sends eight parts at a time
 BODY_SECONDS = 120.0  # until a body must have come whole: 5 MiB over a line of half a megabit a second
 MOST_OF_STRANGERS = 100_000  # signed times of keys that are not registered; beyond them no stranger is let in
+VERSION = re.compile(r"[0-9A-Za-z.+-]{1,20}")
 MOST_TIMES = 1_000_000  # signed times that are remembered: enough for 3,000 requests a second
 
 
@@ -50,10 +56,12 @@ class Admission:
     ----------
     app
         Flower's own application.
+    seen
+        Where each registered key's version and clock are noted; None: nowhere.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, seen: Seen | None = None) -> None:
+        self._app, self._seen = app, seen
         self._times = UsedTimes(flower_superlink.longest_life(), most=MOST_TIMES)
         self._strangers = UsedTimes(flower_superlink.longest_life(), most=MOST_OF_STRANGERS)
         self._started = time.time()
@@ -114,7 +122,39 @@ class Admission:
         self._known.add(key)
         if time.time() - age < self._started or not self._times.use(key, signed_at):
             return 503, b""
+        if self._seen is not None:
+            self._seen.note(said.hex()[: Seen.DIGITS], headers.get(VERSION_HEADER, ""), age)
         return 0, key
+
+
+class Seen:
+    """The version and the clock of each registered key that asks, in a file that ``fedlearn status`` reads.
+
+    Parameters
+    ----------
+    file
+        Written at most once in `EACH` seconds.
+    """
+
+    DIGITS = 16  # of the SHA-256 of a key
+    EACH = 10.0
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._written, self._lock = file, 0.0, Lock()
+        self._about: dict[str, dict[str, str | float]] = {}
+
+    def note(self, key: str, version: str, age: float) -> None:
+        """Note what a request of a key says: its version, and by how much its clock is behind the server's."""
+        with self._lock:
+            shown = version if VERSION.fullmatch(version) else ""
+            self._about[key] = {"version": shown, "behind": round(age, 1)}
+            if time.monotonic() - self._written < self.EACH and self._written:
+                return
+            self._written = time.monotonic()
+            with suppress(OSError):  # a full disk ends no request
+                aside = self._file.with_name(f".{self._file.name}")
+                aside.write_text(json.dumps(self._about))
+                aside.replace(self._file)
 
 
 class UsedTimes:

@@ -3,7 +3,8 @@
 A site makes its key pair, of which the private key never leaves it, and a request that this key has signed. On the
 server's machine a person compares the key's fingerprint with the site by another way, and approves or refuses. An
 approved key stands in ``public/nodes`` of the server's keys, as ``fedlearn keys`` writes it; a revoked one is taken
-from there, and from the SuperLink, which then refuses each message of it.
+from there, and from the SuperLink, which then refuses each message of it. A key that the client's present key has
+signed takes its place without a decision: number, end and fingerprint, which is that of the first key, stay.
 
 The log ``admissions.log`` beside the keys has a line for each step: what, when, by whom, why. Each line ends in the
 SHA-256 of itself and all lines before it (`fedlearn.privacy.ledger_lines`): a line that was changed, cut or moved is
@@ -27,10 +28,11 @@ from fedlearn.engine.deployment.deployment_keys import new_node_key, public_line
 from fedlearn.privacy.ledger_lines import LedgerDamaged, check_of, line_of, sound_lines
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.ledgers import LedgerFile
-from fedlearn.secure.key_agreement import NodeKey, is_signed, listed_keys
+from fedlearn.secure.key_agreement import FOLLOWS, NodeKey, is_signed, link, listed_keys
 
 LARGEST = 1 << 14  # bytes of a request
 LONGEST_NAME = 80  # letters
+ROTATION = "rotation.json"
 MOST_WAITING = 1000  # requests that are neither approved nor refused
 RECEIVED, APPROVED, REFUSED, REVOKED, EXPIRED = "received", "approved", "refused", "revoked", "expired"
 
@@ -68,7 +70,7 @@ class Request:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of the key, in groups of four hexadecimal digits: what two people compare."""
+        """The SHA-256 of the site's first key, in groups of four hexadecimal digits: what two people compare."""
         return fingerprint_of(self.key)
 
     def warnings(self) -> list[str]:
@@ -100,6 +102,39 @@ def make_request(folder: Path, *, name: str, server: str) -> Path:
         signed = replace(asked, signature=key.sign(asked.statement).hex())
         write_atomically(request_file, json.dumps(asdict(signed), indent=1).encode() + b"\n")
     return request_file
+
+
+def make_rotation(folder: Path) -> Path:
+    """Make a new key pair, and a request for it which the key before has signed, too; return the path of the request.
+
+    The new key is ``N.new`` beside the key ``N``, or ``own.new`` beside ``own.key``. Called again, it changes nothing
+    until the new key has taken the place of the old one.
+
+    Raises
+    ------
+    UsageError
+        If there is no key, or more than one.
+    """
+    there = [path for path in folder.glob("*") if path.name == "own.key" or path.name.isdecimal()]
+    if len(there) != 1:
+        raise UsageError(f"--folder {folder}: it has {len(there)} keys: name the folder that has one, your own")
+    old, new_file, file = NodeKey(there[0].read_bytes()), there[0].with_name(f"{there[0].stem}.new"), folder / ROTATION
+    if not new_file.exists():
+        new_file.touch(mode=0o600)
+        new_file.write_bytes(new_node_key())
+    new = NodeKey(new_file.read_bytes())
+    before = [each for each in (folder / ROTATION, folder / "request.json") if each.exists()]
+    asked = [read_request(each.read_bytes()) for each in before]
+    if any(listed_keys(each.key.encode())[0].key == new.public for each in asked):
+        return file
+    known = next((each for each in asked if listed_keys(each.key.encode())[0].key == old.public), None)
+    links = [link(old, new.public).decode(), *(known.key.split()[2:] if known else ())]
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    line = " ".join([public_line(new.file), *(word for word in links if word.startswith(FOLLOWS.decode()))])
+    made = Request(known.name if known else there[0].stem, line, now, known.server if known else "")
+    signed = replace(made, signature=new.sign(made.statement).hex())
+    write_atomically(file, json.dumps(asdict(signed), indent=1).encode() + b"\n")
+    return file
 
 
 def read_request(data: bytes) -> Request:
@@ -188,16 +223,16 @@ class Admissions:
         return {each.fingerprint: each for each in self.steps()}
 
     def receive(self, asked: Request) -> Step:
-        """Record a request, unless its key is already known.
+        """Record a request, unless its key is already known; an admitted key's successor takes its place.
 
         Raises
         ------
         UsageError
-            If too many requests wait.
+            If too many requests wait, or a key follows one that is not its client's present key.
         """
         with self._alone() as latest:
             if known := latest.get(asked.fingerprint):
-                return known
+                return self._rotated(known, asked)
             if sum(each.step == RECEIVED for each in latest.values()) >= MOST_WAITING:
                 raise UsageError(f"{MOST_WAITING:,} requests wait already: approve or refuse some of them first")
             return self._write(Step(RECEIVED, asked.fingerprint, asked.name, -1, "", "", "", "", asked.key, asked.made))
@@ -223,10 +258,32 @@ class Admissions:
             client = same[0] if same else max(used, default=-1) + 1
             end = until.astimezone(UTC).isoformat(timespec="seconds") if until else ""
             step = self._write(replace(known, step=APPROVED, client=client, why=why, until=end))
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._folder / f"{client}.pub", f"{known.key.strip()}\n".encode())
-            (self._folder / f"{client}.pub").chmod(0o644)
+            self._write_key(step)
             return step
+
+    def keys_before(self) -> dict[str, str]:
+        """Return key -> fingerprint of all keys that were replaced by keys which they have signed."""
+        steps, latest = self.steps(), self.latest()
+        return {each.key: each.fingerprint for each in steps if each.key != latest[each.fingerprint].key}
+
+    def _rotated(self, known: Step, asked: Request) -> Step:
+        """Give an admitted client the key that its present key has signed; what is known, or was refused, stays."""
+        if asked.key == known.key or known.step in (REFUSED, REVOKED, EXPIRED):
+            return known
+        new, old = asked.key.split(), known.key.split()
+        follows = [word for word in new if word.startswith(FOLLOWS.decode())]
+        signer = follows[0].removeprefix(FOLLOWS.decode()).partition(":")[0] if follows else ""
+        present = listed_keys(known.key.encode())[0].key.hex()
+        if known.step != APPROVED or signer != present or follows[1:] != old[2:]:
+            raise UsageError(f"{known.fingerprint}: this key does not follow the present key of its client")
+        step = self._write(replace(known, key=asked.key, made=asked.made, why="its key before has signed this key"))
+        self._write_key(step)
+        return step
+
+    def _write_key(self, step: Step) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._folder / f"{step.client}.pub", f"{step.key.strip()}\n".encode())
+        (self._folder / f"{step.client}.pub").chmod(0o644)
 
     def refuse(self, which: str, *, why: str) -> Step:
         """Refuse a request that waits; its key stays refused."""
@@ -265,7 +322,7 @@ class Admissions:
 
 
 def fingerprint_of(key: str) -> str:
-    """Return the SHA-256 of a public key, in groups of four hexadecimal digits."""
+    """Return the SHA-256 of a public key, or of the first one that it follows, in groups of four hexadecimal digits."""
     (listed,) = listed_keys(key.encode())
     digits = sha256(listed.first).hexdigest()
     return "-".join(digits[at : at + 4] for at in range(0, 32, 4))

@@ -66,6 +66,7 @@ class ClientOptions:
     policy: Path | None = None
     allowed: Mapping[str, object] = field(default_factory=dict)
     health: str = ""
+    ask: Path | None = None
     peers: Path | None = None
     least_peers: int | None = None
     colluding_peers: int | None = None
@@ -92,6 +93,8 @@ def run(options: ClientOptions) -> None:
     if options.insecure and _speaks_tls(options.superlink):
         raise UsageError(f"{options.superlink} speaks TLS: give --root-certificates in place of --insecure")
     check_peers(options)
+    if options.ask:
+        log.info("asks its owner before each run: fedlearn agree %s", options.ask)
     if options.attack:
         log.warning(
             "THIS CLIENT ATTACKS in every update, by --attack %s: only for tests of a deployment", options.attack
@@ -143,7 +146,7 @@ def _services(options: ClientOptions, ours: Claim, secret: Path, privacy: str) -
     if options.health:
         supernode += ["--health-server-address", options.health]
     executor = ["--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--superexec-auth-secret-file", str(secret)]
-    executor += ["--only-our-app"] if options.ledger else []  # another one would not ask the ledger
+    executor += ["--only-our-app"] if options.ledger or options.ask else []  # another one would ask neither
     start = partial(Service, json_lines=options.json_log)
     read_end, write_end = os.pipe()  # the bell: open as long as this process, whichever of the two starts anew
     return [
@@ -158,6 +161,7 @@ def node_config(options: ClientOptions, ours: Claim, privacy: str) -> str:
     settings += ["own-data=true"] if options.own_data else []
     settings += [f'memory="{options.memory.resolve()}"'] if options.memory else []
     settings += [f'device="{options.device}"'] if options.device else []
+    settings += [f'ask="{options.ask.resolve()}"'] if options.ask else []
     if options.attack:
         quoted = options.attack_options.replace("'", "\\u0027")  # as JSON has it, within a literal text of TOML
         settings += [f'attack="{options.attack}"', f"attack-options='{quoted}'"]

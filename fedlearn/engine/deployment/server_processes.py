@@ -22,6 +22,7 @@ from fedlearn.engine.deployment import proxies
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.deployment.services import Service, keep_alive
 
+SEEN = "clients.json"  # in the folder of state
 LEAST_FREE = 2e9  # bytes on the disks of state and runs
 
 log = logging.getLogger("server")
@@ -168,6 +169,7 @@ def _superlink(options: ServerOptions) -> list[str]:
         "--enable-supernode-auth", f"--superexec-auth-secret-file={options.keys}/secret/superexec",
         f"--ssl-ca-certfile={options.keys}/public/ca.crt", f"--ssl-certfile={options.keys}/server/server.crt",
         f"--ssl-keyfile={options.keys}/server/server.key", f"--database={options.state}/superlink.db",
+        f"--seen={options.state}/{SEEN}",
     ]  # fmt: skip
     return words + ([f"--health-server-address={options.health}"] if options.health else [])
 

@@ -7,6 +7,7 @@ record is in it; of a run whose draws are secret, no counts of clients.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections import Counter
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.core.errors import UsageError
+from fedlearn.engine.deployment.server_processes import SEEN
 from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import Event, EventTail, RunView
@@ -45,6 +47,10 @@ class Site:
         The first 16 hexadecimal digits of the SHA-256 of its public key.
     is_online, last_seen
         Whether it counts as online; else when it last did, in UTC.
+    version
+        Of fedlearn, as the client says it; empty if it has not said one.
+    behind
+        Seconds by which its clock, and the way, are behind the server's at its last request; None if unknown.
     updates, refusals
         Updates in the latest runs; its refusals, by word.
     """
@@ -53,6 +59,8 @@ class Site:
     fingerprint: str
     is_online: bool
     last_seen: str
+    version: str = ""
+    behind: float | None = None
     updates: int = 0
     refusals: dict[str, int] = field(default_factory=dict)
 
@@ -123,8 +131,10 @@ def status_of(
         del read[log]
     for log in logs:
         read.setdefault(log, RunRead(log)).read_on()
-    sites = _sites(state / "superlink.db", now)
+    sites, said = _sites(state / "superlink.db", now), _said(state / SEEN)
     for site in sites:
+        about = said.get(site.fingerprint, {})
+        site.version, site.behind = about.get("version", ""), about.get("behind")
         site.updates = sum(each.updates[site.client] for each in read.values())
         words = sum((each.refused.get(site.client, Counter()) for each in read.values()), Counter[str]())
         site.refusals = dict(sorted(words.items()))
@@ -156,6 +166,13 @@ def _sites(database: Path, now: datetime) -> list[Site]:
     except sqlite3.Error as error:
         raise UsageError(f"{database}: {error}: is it the folder --state of a server?") from None
     return sorted((_site(row, now) for row in rows), key=lambda site: site.client)
+
+
+def _said(file: Path) -> dict[str, dict[str, Any]]:
+    """Return what the clients' requests have said, by the fingerprint of the key (`admission.Seen`)."""
+    with suppress(OSError, ValueError, AttributeError):
+        return dict(json.loads(file.read_bytes()).items())
+    return {}
 
 
 def _site(row: Sequence[Any], now: datetime) -> Site:

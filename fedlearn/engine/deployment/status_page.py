@@ -8,7 +8,9 @@ from typing import Any
 
 from fedlearn.core.errors import printable
 
+SMALL = 2.0  # seconds that a request may have taken
 AGAIN = 15  # seconds after which a browser asks anew
+CLIENTS = ("client", "key", "state", "last seen (UTC)", "version", "clock", "updates", "refusals")
 STYLE = """
 :root { color-scheme: light dark; font: 16px/1.45 system-ui, sans-serif; }
 body { max-width: 70rem; margin: 0 auto; padding: 1rem; }
@@ -17,6 +19,7 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .35rem .9rem .35rem 0; border-bottom: 1px solid #8885; }
 th { font-weight: 600; } th, td { white-space: nowrap; } td:last-child { white-space: normal; min-width: 15rem; }
+td:first-child { white-space: normal; overflow-wrap: anywhere; max-width: 20rem; }
 td.number { font-variant-numeric: tabular-nums; }
 .yes { color: light-dark(#15692f, #7bd88f); } .no { color: light-dark(#8a4b00, #f2b46b); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.2rem; } dd { margin: 0; }
@@ -29,6 +32,7 @@ def page_of(found: Mapping[str, Any]) -> str:
         (
             str(each["client"]) if each["client"] >= 0 else "?", each["fingerprint"],
             "online" if each["is_online"] else "offline", each["last_seen"].replace("T", " ") or "never",
+            each["version"], clock_of(each["behind"]),
             str(each["updates"]), ", ".join(f"{word} {count}" for word, count in each["refusals"].items()),
         )
         for each in found["sites"]
@@ -51,7 +55,11 @@ def page_of(found: Mapping[str, Any]) -> str:
     parts = [
         f"<dl>{listed}</dl>",
         "<h2>Clients</h2>",
-        _table(("client", "key", "state", "last seen (UTC)", "updates", "refusals"), sites, "No client is registered."),
+        _table(
+            ("client", "key", "state", "last seen (UTC)", "version", "clock", "updates", "refusals"),
+            sites,
+            "No client is registered.",
+        ),
         "<h2>Latest runs</h2>",
         _table(("run", "state", "rounds", "attempt", "phase", "last trouble"), runs, "There is no run."),
     ]
@@ -61,6 +69,13 @@ def page_of(found: Mapping[str, Any]) -> str:
     )
     main = f"<main><h1>fedlearn server</h1>{''.join(parts)}</main>"
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{main}</body></html>'
+
+
+def clock_of(behind: float | None) -> str:
+    """Return by how much a client's clock differs; a server admits one that is 5 s ahead to 305 s behind."""
+    if behind is None:
+        return ""
+    return "right" if abs(behind) < SMALL else f"{abs(behind):.0f} s {'behind' if behind > 0 else 'ahead'}"
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], nothing: str) -> str:

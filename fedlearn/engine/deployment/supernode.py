@@ -9,8 +9,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import import_module
 
 from fedlearn.engine.processes import die_with
+
+VERSION_HEADER = "fedlearn-version"
 
 
 def main() -> None:
@@ -26,7 +29,7 @@ def main() -> None:
     if prompt_supernode.missing:
         print(f"Flower has moved {prompt_supernode.missing}: messages are asked for every 3 s", file=sys.stderr)
         os.execvp("flower-supernode", sys.argv)
-    prompt_supernode.run_supernode(ours.bell)
+    prompt_supernode.run_supernode(ours.bell, headers={VERSION_HEADER: import_module("fedlearn").__version__})
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ COMMANDS = {
     "simulate --clients": ("--clients:", "write a value behind it"),
     "simulate digits": ("digits:", "values are given by flags"),
     "simulat": ("simulat:", "did you mean simulate?"),
-    "keys --clients=x": ("--clients=x:", "expected a whole number of at least 1"),
+    "keys --clients=x": ("--clients=x:", "expected a whole number of at least 0"),
     "keys": ("fedlearn keys needs --clients N:", "number of"),
     "simulate --dataset digits --strategy fedaveg": ("--strategy fedaveg:", "did you mean fedavg?"),
     "simulate --dataset mnist": ("--dataset mnist:", "hub:NAME"),

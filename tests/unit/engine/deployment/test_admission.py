@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from base64 import b64encode
 from datetime import timedelta
+from hashlib import sha256
 
 import pytest
 from flwr.proto.fleet_pb2 import PushMessagesRequest
@@ -238,3 +240,20 @@ def test_a_node_replies_and_in_its_own_name(about, is_own):
 
 def test_all_names_that_are_needed_are_where_they_were():
     assert superlink_middleware.missing == ""
+
+
+def test_version_and_clock_of_admitted_keys_alone_are_noted_and_a_hostile_version_is_left_out(tmp_path, monkeypatch):
+    file, behind = tmp_path / "clients.json", Behind()
+    behind.admission._seen = admission.Seen(file)
+    monkeypatch.setattr(admission.Seen, "EACH", 0.0)
+    version = b"fedlearn-version"
+    assert behind.say({**signed(STRANGER), version: b"9"})[0] == 401 and not file.exists()
+    assert behind.say({**signed(at=now() - timedelta(seconds=40)), version: b"0.2.0"})[0] == 200
+    ((key, about),) = json.loads(file.read_text()).items()
+    assert key == sha256(public_key_to_bytes(PUBLIC)).hexdigest()[:16]
+    assert about["version"] == "0.2.0" and 40 <= about["behind"] < 45
+    for hostile in (b"<script>", b"x" * 21, b"1\x1b[31m", b""):
+        assert behind.say({**signed(), version: hostile})[0] == 200
+        assert json.loads(file.read_text())[key]["version"] == ""
+    monkeypatch.setattr(admission.Path, "write_text", lambda *_: (_ for _ in ()).throw(OSError("the disk is full")))
+    assert behind.say(signed())[0] == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
@@ -15,9 +16,9 @@ from fedlearn.commands import admit as admit_module
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import admitting
 from fedlearn.engine.deployment.admitting import Admissions, make_request, read_request
-from fedlearn.engine.deployment.deployment_keys import make_keys
+from fedlearn.engine.deployment.deployment_keys import make_keys, new_node_key, public_line
 from fedlearn.privacy.ledger_lines import LedgerDamaged
-from fedlearn.secure.key_agreement import NodeKey, node_keys_in
+from fedlearn.secure.key_agreement import NodeKey, listed_keys, node_keys_in
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -141,6 +142,25 @@ def test_requests_of_strangers_take_a_bounded_place_and_decided_ones_do_not_coun
     assert found.receive(sites[2]).step == "received"
 
 
+@pytest.mark.long
+def test_ten_thousand_requests_of_strangers_harm_no_admitted_site(tmp_path, monkeypatch):
+    """Signatures are checked before; here the log alone is tried, with room for few."""
+    monkeypatch.setattr(admitting, "MOST_WAITING", 20)
+    found, honest = Admissions(tmp_path, now=NOW), asked(tmp_path / "site")
+    found.receive(honest)
+    found.approve(honest.fingerprint)
+    refused = 0
+    for number in range(10_000):
+        try:
+            found.receive(replace(honest, name=f"site {number}", key=public_line(new_node_key())))
+        except UsageError:
+            refused += 1
+    assert refused == 10_000 - admitting.MOST_WAITING
+    assert (tmp_path / "admissions.log").stat().st_size < 1000 * admitting.MOST_WAITING
+    assert found.latest()[honest.fingerprint].step == "approved"
+    assert found.receive(rotated(tmp_path / "site")).step == "approved"  # also now
+
+
 @pytest.mark.parametrize("way", ["edited", "cut", "reordered", "removed"])
 def test_a_log_that_was_changed_is_found(tmp_path, way):
     found, sites = (
@@ -164,6 +184,60 @@ def test_a_log_that_was_changed_is_found(tmp_path, way):
         found.approve(sites[0].fingerprint)
 
 
+def rotated(folder, *, to="own"):
+    """Make a new key as a site does, and put it in the place of the old one."""
+    request = read_request(admitting.make_rotation(folder).read_bytes())
+    assert read_request(admitting.make_rotation(folder).read_bytes()) == request  # asked again, it makes no other
+    (folder / "own.key").rename(folder / "own.old")
+    (folder / "own.new").rename(folder / "own.key")
+    return request
+
+
+def test_a_key_that_the_present_one_has_signed_takes_its_place_and_inherits_number_end_and_fingerprint(tmp_path):
+    found, site = Admissions(tmp_path, now=NOW), asked(tmp_path / "site")
+    found.receive(site)
+    found.approve(site.fingerprint, until=NOW + timedelta(days=1))
+    first, file = NodeKey((tmp_path / "site" / "own.key").read_bytes()).public, tmp_path / "public" / "nodes" / "0.pub"
+    for _ in range(2):
+        new = rotated(tmp_path / "site")
+        step = found.receive(new)
+        assert (step.step, step.client, step.fingerprint) == ("approved", 0, site.fingerprint)
+        (listed,) = listed_keys(file.read_bytes())
+        assert listed.first == first  # the name of the site in its peers' lists and in remembered sets
+        assert listed.key == NodeKey((tmp_path / "site" / "own.key").read_bytes()).public != first
+    assert len(found.keys_before()) == 2 and len(found.steps()) == 4
+    (over,) = Admissions(tmp_path, now=NOW + timedelta(days=1)).expire()
+    assert over.step == "expired" and not file.exists()
+
+
+def test_a_stolen_old_key_a_replayed_rotation_and_a_revoked_client_get_no_new_key(tmp_path):
+    found, site = Admissions(tmp_path, now=NOW), asked(tmp_path / "site")
+    with pytest.raises(UsageError, match="it has 0 keys"):
+        admitting.make_rotation(tmp_path / "nothing")
+    found.receive(site)
+    shutil.copytree(tmp_path / "site", tmp_path / "thief")
+    with pytest.raises(UsageError, match="does not follow"):  # that was not admitted
+        found.receive(rotated(tmp_path / "thief"))
+    found.approve(site.fingerprint)
+    shutil.rmtree(tmp_path / "thief")
+    shutil.copytree(tmp_path / "site", tmp_path / "thief")
+    second = rotated(tmp_path / "site")
+    found.receive(second)
+    with pytest.raises(UsageError, match="does not follow the present key"):
+        found.receive(rotated(tmp_path / "thief"))
+    third = rotated(tmp_path / "site")
+    found.receive(third)
+    for old in (site, second):  # what was sent before gives no old key back
+        with pytest.raises(UsageError, match="does not follow the present key"):
+            found.receive(old)
+    forged = rewritten(third, key=third.key.rpartition(" follows=")[0])
+    with pytest.raises(UsageError, match="its signature"):
+        read_request(forged)
+    found.revoke(site.fingerprint, why="stolen")
+    assert found.receive(rotated(tmp_path / "site")).step == "revoked"
+    assert not (tmp_path / "public" / "nodes" / "0.pub").exists()
+
+
 class Fake:
     """The Control API of a server that runs."""
 
@@ -174,6 +248,11 @@ class Fake:
 
     def registered(self):
         return dict(self.nodes)
+
+    online: ClassVar[set[bytes]] = set()
+
+    def online_keys(self):
+        return set(self.online)
 
     def register(self, file, *, name):
         from fedlearn.flower.control import key_as_registered
@@ -210,14 +289,21 @@ def test_a_week_of_an_operator(tmp_path, monkeypatch):
     is_up.append(1)
     assert "client 1 is registered" in said("admit") and len(Fake.nodes) == 1
     assert "registered" not in said("admit")
+    assert "rotation.json" in said("request", "--rotate", "--folder", "site")
+    assert "--name" in said("request", "--rotate", "--name", "x", "--folder", "site", code=1)
+    shown = said("admit", "site/rotation.json")
+    assert "approved" in shown and "client 1 is registered" in shown and "the key before ends when" in shown
+    assert len(Fake.nodes) == 2 and "ends when" in said("admit")
+    Fake.online = set(Fake.nodes)
+    assert "the key before is accepted no more" in said("admit") and len(Fake.nodes) == 1
     assert "--why TEXT" in said("admit", "--revoke", fingerprint, code=1)
     assert "accepted no more" in said("admit", "--revoke", fingerprint, "--why", "the key was lost") and not Fake.nodes
-    assert "3 steps, each as it was written" in said("admit", "--verify")
+    assert "4 steps, each as it was written" in said("admit", "--verify")
     steps = json.loads(said("admit", "--log", "--json", "--superlink", ""))
-    assert [each["step"] for each in steps] == ["received", "approved", "revoked"]
+    assert [each["step"] for each in steps] == ["received", "approved", "approved", "revoked"]
     log = tmp_path / "keys" / "admissions.log"
     log.write_bytes(log.read_bytes().replace(b"the key was lost", b"the key was sold"))
-    assert "line 3 was changed" in said("admit", "--verify", code=1)
+    assert "line 4 was changed" in said("admit", "--verify", code=1)
     assert "one at a time" in said("admit", "--approve", "a", "--revoke", "b", code=1)
     assert "--until 'soon'" in said("admit", "--approve", "a", "--until", "soon", code=1)
     assert admit_module.CA == "public/ca.crt"

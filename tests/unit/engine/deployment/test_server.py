@@ -80,3 +80,36 @@ def test_the_command_says_it_and_starts_nothing(options):
     ended = CliRunner().invoke(app, words)
     assert ended.exit_code == 1 and ended.output.count("\n") == 1 and "server.key: there is no such key" in ended.output
     assert not options.state.exists()
+
+
+def test_a_file_has_the_flags_of_a_server_which_win_over_it(options, tmp_path):
+    file = tmp_path / "server.toml"
+    entries = {name: getattr(options, name) for name in ("keys", "state", "runs", "listen", "superlink")}
+    file.write_text("".join(f'{name} = "{value}"\n' for name, value in entries.items()))
+    checked = CliRunner().invoke(app, ["server", "--config", str(file), "--check"])
+    assert checked.exit_code == 0 and "nothing is wrong" in checked.output
+    checked = CliRunner().invoke(app, ["server", "--config", str(file), "--keys", "nowhere", "--check"])
+    assert checked.exit_code == 1 and "nowhere/public/ca.crt" in checked.output
+    checked = CliRunner().invoke(app, ["server", "--config", str(file), "--listen", "0.0.0.0:8443", "--check"])
+    assert options.listen not in checked.output  # also where a flag gives its default
+
+
+def test_every_mistake_of_a_file_is_said_at_once_and_ends_a_start(tmp_path):
+    file = tmp_path / "server.toml"
+    file.write_text('listen = 8443\nprot = "x"\nmetrics = "here"\nmetrics-tls = "yes"\nsuperlink = "127.0.0.1:x"\n')
+    said = CliRunner().invoke(app, ["server", "--config", str(file), "--check"])
+    assert said.exit_code == 1 and len(said.output.splitlines()) == 5
+    for word in (
+        "listen = '8443': write a text",
+        "'prot' is no entry",
+        "--metrics here",
+        "true or false",
+        "--superlink",
+    ):
+        assert word in said.output
+    with pytest.raises(UsageError, match="write a text in quotes"):
+        CliRunner().invoke(app, ["server", "--config", str(file)], catch_exceptions=False)
+    for text, why in (("x = ", "server.toml"), ("[a]\nb = 1\n", "no entry")):
+        file.write_text(text)
+        with pytest.raises(UsageError, match=why):
+            CliRunner().invoke(app, ["server", "--config", str(file)], catch_exceptions=False)

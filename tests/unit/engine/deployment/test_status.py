@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from datetime import UTC, datetime
+from hashlib import sha256
 from html.parser import HTMLParser
 
 import pytest
@@ -15,7 +16,12 @@ from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment.deployment_keys import make_keys
 from fedlearn.engine.deployment.server_status import LATEST, status_of
 from fedlearn.engine.deployment.status_page import page_of
+from fedlearn.privacy import NeighboringRelation
+from fedlearn.privacy.bookings import Booking
+from fedlearn.privacy.ledger import Ledger
+from fedlearn.runs.agreements import Agreements
 from fedlearn.runs.file_names import EVENTS
+from fedlearn.runs.ledgers import LedgerFile
 from fedlearn.runs.log import EventLog
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -165,3 +171,38 @@ def test_the_command_prints_tables_or_json(place, monkeypatch):
     assert "\x1b" not in shown.output and "[bold]one" in shown.output
     found = json.loads(CliRunner().invoke(app, ["status", "--json"]).output)
     assert len(found["sites"]) == 5 and found["certificate_until"]
+
+
+def test_version_and_clock_stand_where_the_server_has_noted_them(place):
+    said = {sha256(b"a").hexdigest()[:16]: {"version": "0.2.0", "behind": 7.4}}
+    (place / "state" / "clients.json").write_text(json.dumps(said))
+    first, second, *_ = status(place)["sites"][1:]
+    assert (first["version"], first["behind"]) == ("0.2.0", 7.4) and (second["version"], second["behind"]) == ("", None)
+    assert "<td>7 s behind</td>" in page_of(status(place))
+    for damaged in ("", "[]", "{"):
+        (place / "state" / "clients.json").write_text(damaged)
+        assert {each["version"] for each in status(place)["sites"]} == {""}
+
+
+def test_a_clients_own_status_says_what_it_spent_what_is_left_and_what_waits(tmp_path):
+    def shown(*words, code=0):
+        ended = CliRunner().invoke(app, ["status", *map(str, words)])
+        assert ended.exit_code == code, ended.output
+        return f"{ended.output}{ended.exception if code else ''}"
+
+    booking = Booking("q", "run-7", "dp-forest", 1, 1.0, NeighboringRelation.ADD_REMOVE, is_secure=True)
+    Ledger(LedgerFile(tmp_path / "ledger", "patients")).once(booking, lambda: b"tree", budget=1.0)
+    (tmp_path / "policy.toml").write_text("largest_epsilon = 3.0\nmost_questions = 10\n")
+    mine = ("--ledger", tmp_path / "ledger", "--policy", tmp_path / "policy.toml")
+    assert "patients: epsilon 1 spent in 1 answers" in shown(*mine) and "left: epsilon 2, 9 answers" in shown(*mine)
+    assert "run run-7" in shown(*mine) and "left" not in shown("--ledger", tmp_path / "ledger")
+    Agreements(tmp_path / "ask").announce("aaaa", "bbbb", "page")
+    assert "run aaaa: waits for your answer" in shown("--ask", tmp_path / "ask")
+    Agreements(tmp_path / "ask").answer("aaaa", "no", why="never")
+    found = json.loads(shown(*mine, "--ask", tmp_path / "ask", "--json"))
+    assert found["data"][0]["left_epsilon"] == 2 and found["waiting"] == [] and found["answers"][0]["answer"] == "no"
+    assert "give --ledger" in shown("--policy", tmp_path / "policy.toml", code=1)
+    assert "no such folder" in shown("--ledger", tmp_path / "nothing", code=1)
+    log = tmp_path / "ask" / "answers.log"
+    log.write_bytes(log.read_bytes().replace(b"never", b"later"))
+    assert "restore a copy" in shown("--ask", tmp_path / "ask", code=1)

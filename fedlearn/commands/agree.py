@@ -1,0 +1,50 @@
+"""``fedlearn agree``: the owner of a client sees the runs that wait for an answer, and answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedlearn.core.errors import RunFailed, UsageError, printable
+
+
+def agree(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The client's --ask.")],
+    run: Annotated[str, typer.Option(metavar="ID", help="Agree to this run; the first digits do.")] = "",
+    study: Annotated[str, typer.Option(metavar="ID", help="Agree to this run, and to others with another seed.")] = "",
+    no: Annotated[str, typer.Option(metavar="ID", help="Refuse this run, also with another seed.")] = "",
+    why: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for your log.")] = "",
+    log: Annotated[bool, typer.Option("--log", help="Print all answers, oldest first; check that none was changed.")]
+    = False,
+) -> None:  # fmt: skip
+    """Show the runs that a server has announced to this client, a page each, and answer them.
+
+    The client takes part only in runs to which you agree. A later answer replaces an earlier one, also in mid-run.
+    """
+    from fedlearn.privacy.ledger_lines import LedgerDamaged
+    from fedlearn.runs import agreements
+
+    given = {agreements.RUN: run, agreements.STUDY: study, agreements.NO: no}
+    if sum(map(bool, given.values())) > 1:
+        raise UsageError("--run, --study, --no: one at a time")
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: there is no such folder: name the one that the client has as --ask")
+    found = agreements.Agreements(folder)
+    try:
+        for answer, which in given.items():
+            if which:
+                said = found.answer(which, answer, why=why)
+                typer.echo(f"run {said.run}: {answer}")
+        if log:
+            for each in found.answers():
+                about = f"run {each.run}, study {each.study}"
+                typer.echo(printable(f"{each.when[:19]} {each.answer}: {about}, by {each.who} {each.why}".strip()))
+        elif not any(given.values()):
+            waiting = found.waiting()
+            for page in waiting.values():
+                typer.echo(page)
+            typer.echo(f"{len(waiting)} runs wait for your answer: --run ID, --study ID or --no ID")
+    except LedgerDamaged as error:
+        raise RunFailed(f"{folder / 'answers.log'}: {error}: restore a copy of the folder") from None

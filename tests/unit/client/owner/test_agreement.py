@@ -1,0 +1,150 @@
+"""Agreement: without the owner's answer a real node takes part in nothing, and no server can answer in its place."""
+
+from __future__ import annotations
+
+import pytest
+from flwr.app import Context, RecordDict
+from typer.testing import CliRunner
+
+from client.app import app as client_app
+from client.owner import agreement
+from client.owner.agreement import ids_of, not_agreed, page_of
+from client.request import Request
+from fedlearn import flower, wire
+from fedlearn.cli import app
+from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.privacy.ledger_lines import LedgerDamaged
+from fedlearn.runs import agreements
+from fedlearn.runs.agreements import NO, RUN, STUDY, Agreements
+
+FLAT = {"model.name": "linear", "data.dataset": "digits", "clients": 4}
+
+
+def request(folder, *, node=None, **changes):
+    message = flower.received(RecordDict(), node_id=7, message_type="train", message_id="1", ttl=60.0)
+    about = {"partition-id": 3, "num-partitions": 4, **({"ask": str(folder)} if folder else {}), **(node or {})}
+    settings = to_flower(config_from({**FLAT, **changes}))
+    return Request.of(message, Context(1, 7, about, RecordDict(), settings))
+
+
+def said(*words, code=0):
+    ended = CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": "200"})
+    assert ended.exit_code == code, ended.output
+    return f"{ended.output}{ended.exception if code else ''}"
+
+
+def test_a_run_waits_for_its_owner_and_each_answer_means_what_it_says(tmp_path):
+    assert not_agreed(request(None)) == ""  # an owner who is not asked
+    assert not_agreed(request(tmp_path)) == "not-agreed"
+    (run,) = Agreements(tmp_path).waiting()
+    assert f"Run: {run}" in said("agree", tmp_path) and "1 runs wait" in said("agree", tmp_path)
+    said("agree", tmp_path, "--run", run[:6], "--why", "fine")
+    assert not_agreed(request(tmp_path)) == "" and "0 runs wait" in said("agree", tmp_path)
+    assert not_agreed(request(tmp_path, seed=2)) == "not-agreed"  # another run
+    (other,) = Agreements(tmp_path).waiting()
+    said("agree", tmp_path, "--study", other)
+    assert not_agreed(request(tmp_path, seed=3, out="elsewhere")) == ""
+    assert not_agreed(request(tmp_path, **{"training.local_epochs": 9})) == "not-agreed"  # another study
+    said("agree", tmp_path, "--no", run, "--why", "enough")
+    assert [not_agreed(request(tmp_path, seed=seed)) for seed in (0, 1, 2, 3)] == ["not-agreed"] * 4
+    assert len(said("agree", tmp_path, "--log").splitlines()) == 3
+    for words in (("--run", run, "--no", run), ("--run", "zz"), ("--run", "")):
+        if words[1]:
+            said("agree", tmp_path, *words, code=1)
+
+
+def test_a_network_node_says_not_ready_and_nothing_else_until_the_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr("client.app.wait_for_a_whole_second", lambda request: None)
+    here = request(tmp_path / "ask").context
+    query = wire.ready_query(7, round_number=1, attempt=1, ttl=60.0)
+
+    def answer():
+        return wire.read_ready_answer(client_app(query, here))
+
+    assert answer() == (3, "not-ready")
+    (run,) = Agreements(tmp_path / "ask").waiting()
+    Agreements(tmp_path / "ask").answer(run, RUN)
+    assert answer() == (3, "")
+    Agreements(tmp_path / "ask").answer(run, NO)  # in mid-run
+    assert answer() == (3, "not-ready")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.name": "evil:Model"}, {"training.learner": "evil:Learner"}, {"data.dataset": "evil:data"},
+        {"strategy.name": "evil:Strategy"}, {"compression.codec": "evil:Codec"},
+    ],
+)  # fmt: skip
+def test_code_of_no_table_is_refused_whatever_was_agreed_and_is_shown_on_no_page(tmp_path, changes):
+    try:
+        asked = request(tmp_path, **changes)
+    except Exception as error:
+        pytest.skip(f"refused before: {error}")
+    assert not_agreed(asked) == "code-not-allowed"
+    assert Agreements(tmp_path).waiting() == {}
+
+
+def test_a_page_has_one_line_for_each_fact_and_hides_nothing_that_a_server_writes(tmp_path):
+    config = from_flower(to_flower(config_from({**FLAT, "data.notice": "a\x1b[2K\u202e\nCode: trusted" + "x" * 9999})))
+    lines = page_of(config).splitlines()
+    assert [line.partition(":")[0] for line in lines[:8]] == [
+        "Run", "Model", "Data", "Code", "Base weights", "What leaves", "What it costs", "Who sees it",
+    ]  # fmt: skip
+    assert sum(line.startswith("Code:") for line in lines) == 1
+    assert all(line.isprintable() and len(line) < 400 for line in lines)
+    names = {line.split(" = ")[0].strip() for line in lines if " = " in line}
+    assert names == set(to_flower(config))
+    private = config_from({"model.name": "dp-forest", "data.dataset": "digits", "privacy.epsilon": 2.5})
+    assert "epsilon 2.5 of the ledger" in page_of(private)
+
+
+def test_every_setting_but_seed_and_folder_makes_another_study():
+    base = config_from(FLAT)
+    plain = to_flower(base)
+    assert ids_of(base) == ids_of(config_from(FLAT))
+    for name in agreement.LEFT_OPEN:
+        assert name in plain
+    changed = {"clients": 5, "rounds.total": 99, "training.lr": 0.9, "model.initial_sha256": "x"}
+    for name, value in changed.items():
+        assert ids_of(config_from({**FLAT, name: value}))[1] != ids_of(base)[1], name
+
+
+def test_a_flood_of_announcements_and_of_automatic_answers_takes_a_bounded_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(agreements, "MOST_WAITING", 3)
+    monkeypatch.setattr(agreements, "MOST_AUTOMATIC", 2)
+    for seed in range(6):
+        assert not_agreed(request(tmp_path / "a", seed=seed)) == "not-agreed"
+    assert len(list((tmp_path / "a" / "pages").iterdir())) == 3
+    node = {"ledger": str(tmp_path / "l"), "largest-epsilon": 1.0, "agreed": "linear"}
+    answers = [not_agreed(request(tmp_path / "b", node=node, seed=seed)) for seed in (0, 0, 1, 2, 3, 0)]
+    assert answers == ["", "", "", "not-agreed", "not-agreed", ""]
+    assert [each.answer for each in Agreements(tmp_path / "b").answers()] == ["policy", "policy"]
+    other = {**node, "agreed": "dp-forest"}
+    assert not_agreed(request(tmp_path / "c", node=other)) == "not-agreed"
+
+
+def test_an_owner_who_has_said_no_is_not_overruled_by_the_policy(tmp_path):
+    node = {"ledger": str(tmp_path / "l"), "largest-epsilon": 1.0, "agreed": "linear"}
+    assert not_agreed(request(tmp_path)) == "not-agreed"
+    (run,) = Agreements(tmp_path).waiting()
+    Agreements(tmp_path).answer(run, NO)
+    assert not_agreed(request(tmp_path, node=node)) == "not-agreed"
+
+
+@pytest.mark.parametrize("way", ["edited", "removed"])
+def test_answers_that_were_changed_stop_the_node(tmp_path, way):
+    not_agreed(request(tmp_path))
+    kept = Agreements(tmp_path)
+    (run,) = kept.waiting()
+    for answer in (NO, NO, STUDY):
+        kept.answer(run, answer)
+    log = tmp_path / "answers.log"
+    if way == "edited":
+        log.write_bytes(log.read_bytes().replace(b'"no"', b'"run"'))
+    else:
+        log.unlink()
+    with pytest.raises(LedgerDamaged):
+        kept.answers()
+    assert not_agreed(request(tmp_path)) == "policy-unreadable"
+    assert "restore a copy" in said("agree", tmp_path, "--log", code=1)
