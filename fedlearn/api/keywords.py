@@ -80,9 +80,9 @@ class Keywords(TypedDict, total=False):
     strategy: Any
     """fedavg, fedavgm, fedadam, fedyogi, fedadagrad, fedexp, fedprox, scaffold, fednova, feddyn, moon, qfedavg, fedsam,
     fedrs, fedlc, fedbn, fedper, lgfedavg, fedrep, fedbabu, ditto, perfedavg, fedala, heterofl, fedrolex, fjord, local,
-    central, fedit, ffa-lora, fedsa-lora, flexlora, flora, median, trimmed-mean, krum, multi-krum, geometric-median,
-    centered-clipping, bulyan, fltrust, sums, or module:Class of any Flower strategy; tree models take forest_union, dp-
-    relay takes relay, unless another is given."""
+    central, fedit, ffa-lora, fedsa-lora, flexlora, flora, decomfl, median, trimmed-mean, krum, multi-krum, geometric-
+    median, centered-clipping, bulyan, fltrust, sums, or module:Class of any Flower strategy; tree models take
+    forest_union, dp-relay takes relay, unless another is given."""
     attack: Any
     """Attack by some clients of a simulation, for a study: sign-flip, scaled, gaussian, zero, stale, examples, label-
     flip, backdoor, alie, ipm, min-max, min-sum, mimic, or module:Class. Empty: all are honest."""
@@ -104,8 +104,8 @@ class Keywords(TypedDict, total=False):
     """Run folder; a new one under runs/ unless given."""
     learner: Any
     """Local training of a client: sgd, lightning, dp-sgd, scaffold, fednova, feddyn, moon, qfedavg, fedsam, fedrs,
-    fedlc, fedrep, fedbabu, ditto, perfedavg, fedala, heterofl, fedrolex, fjord, low-rank, flora, tree, sums, exact-
-    sums, or module:Class. Empty: the model's own."""
+    fedlc, fedrep, fedbabu, ditto, perfedavg, fedala, heterofl, fedrolex, fjord, low-rank, flora, two-point, tree, sums,
+    exact-sums, or module:Class. Empty: the model's own."""
     loss: Any
     """Loss of a torch module: cross-entropy, next-token, mse, mae, huber, or module:name of a function (outputs,
     targets) or an Objective. Empty: by the kind of data."""

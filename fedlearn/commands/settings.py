@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,8 @@ from fedlearn.core.errors import UsageError, printable, said
 from fedlearn.plugins.ranges import KINDS
 
 NARROWEST = 40  # columns
+
+_filled = partial(textwrap.fill, break_on_hyphens=False)  # names of plugins have hyphens
 
 
 @with_flags(flags(), first=False)
@@ -74,7 +77,7 @@ def settings(
         return
     _explain(names[0])
     if others := [name for name in _mentioning(word) if name not in names] if word not in setting_names() else []:
-        print(textwrap.fill(", ".join(others), _width(), initial_indent="  see also ", subsequent_indent=" " * 11))
+        print(_filled(", ".join(others), _width(), initial_indent="  see also ", subsequent_indent=" " * 11))
 
 
 def _explain_sources(names: list[str], configs: list[Path], given: dict[str, Any]) -> None:
@@ -163,10 +166,10 @@ def _explain(name: str) -> None:
         "or": f"--set {name}=VALUE; in a file for --config: {in_file}",
     }
     width = _width()
-    print(f"{name}\n{textwrap.fill(text, width, initial_indent='  ', subsequent_indent='  ')}\n")
+    print(f"{name}\n{_filled(text, width, initial_indent='  ', subsequent_indent='  ')}\n")
     for fact, value in facts.items():
         if value:
-            print(textwrap.fill(value, width, initial_indent=f"  {fact:8} ", subsequent_indent=" " * 11))
+            print(_filled(value, width, initial_indent=f"  {fact:8} ", subsequent_indent=" " * 11))
 
 
 def _width() -> int:

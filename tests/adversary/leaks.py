@@ -303,7 +303,7 @@ LEAKS = (
     ),
     Mend(
         "21", "client/owner/owner_refusals.py",
-        '("" if _asks_ours(request) else CODE_NOT_ALLOWED)', '""',
+        '("" if asks_ours(request) else CODE_NOT_ALLOWED)', '""',
         f"{BUDGET}::test_a_message_names_no_code_either",
     ),
     Mend(

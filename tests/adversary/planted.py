@@ -50,7 +50,7 @@ BUGS = (
         "            drawn[here] = _opendp_laplace(float(each))(np.zeros(int(here.sum()), np.int64))\n"
         "        drawn[...] = drawn[..., :1] if drawn.ndim > 1 else drawn\n",
         cases=("geometric",)),
-    Bug("parts of exactly equal size", f"{MECHANISMS}/parts.py",
+    Bug("parts of exactly equal size", f"{MECHANISMS}/parallel_parts.py",
         "return rng.integers(count, size=rows)", "return rng.permutation(np.arange(rows) % count)",
         cases=("parts, where the others are",)),
     Bug("half the noise on boosting's sums", f"{SUMS}/boosting.py",
@@ -73,7 +73,8 @@ BUGS = (
     Bug("weights that are not clipped", "fedlearn/private_trees/weights.py",
         "nan=0.0, posinf=max_weight), 0, max_weight)", "nan=0.0, posinf=max_weight), 0, None)", ("DPNaiveBayes",)),
     Bug("steps of sums without noise", f"{SUMS}/boosting.py",
-        "step = step_of(released, loss", "step = step_of(in_records(sums), loss", ("DPBoostingClassifier",)),
+        "step = rate * step_of(released, loss", "step = rate * step_of(in_records(sums), loss",
+        ("DPBoostingClassifier",)),
     Bug("a forest one level deeper than its budget", "fedlearn/private_trees/classes/permute_and_flip_forest.py",
         "return harmonic_shares(min(self.max_depth_, usable))",
         "shares = harmonic_shares(min(self.max_depth_, usable))\n        return np.concatenate([shares[:1], shares])",

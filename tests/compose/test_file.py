@@ -27,12 +27,12 @@ SEES = {  # service -> its networks, the folders and files that it reads, the fo
     "setup": (
         "", "",
         "/keys/authority /keys/public /keys/server /keys/secret /keys/nodes "
-        "/state /cache /claims /memory /ledger /runs",
+        "/state /cache /claims /memory /ledger /ask /runs",
     ),
     "superlink": ("control", "/keys/public /keys/server /keys/secret", "/state"),
     "proxy": ("outside fleet runtime control", "/keys/public /keys/server", ""),
     "serverapp": ("runtime", "/keys/public /keys/secret /data", "/cache /runs"),
-    "client": ("fleet", "/keys/public /keys/nodes /policy.toml /peers /data", "/claims /memory /ledger"),
+    "client": ("fleet", "/keys/public /keys/nodes /policy.toml /peers /data", "/claims /memory /ledger /ask"),
     "job": ("control", "/keys/public /settings/run.toml", "/runs"),
 }  # fmt: skip
 

@@ -58,7 +58,7 @@ MUTANTS = (
     Mutant("unlisted peer", "fedlearn/secure/demands.py", "if member.verify not in (self.peers or ())", "if False"),
     Mutant("keys not signed", "fedlearn/secure/demands.py", "if not is_signed(member.statement, member.signature, member.verify):", "if False:"),
     # keys and masks
-    Mutant("a key used again", "fedlearn/secure/secrets.py", "seed=keys.fresh_secret().hex())", "seed=self.seed or keys.fresh_secret().hex())"),
+    Mutant("a key used again", "fedlearn/secure/secrets.py", "seed=key_agreement.fresh_secret().hex())", "seed=self.seed or key_agreement.fresh_secret().hex())"),
     Mutant("a key of the run", "fedlearn/secure/secrets.py", 'KeyPair.derived(seed, question.about("masking key"))', 'KeyPair.derived(bytes(31) + question.run.encode()[-1:], b"")'),
     Mutant("masks of 32 bits", "fedlearn/secure/masks.py", "Cipher(AES256(seed), CTR", "Cipher(AES256(seed[:4] + bytes(28)), CTR"),
     Mutant("no mask of its own", NODE, "        add_mask(total, self_seed(roster, self._secrets.self_mask))\n", ""),
