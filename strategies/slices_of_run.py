@@ -19,10 +19,14 @@ class SlicesOfRun(Slices):
 
     ratios: NDArray[Any]  # by partition
 
+    def ratio_of(self, partition: int) -> float:
+        """Return the ratio of a client."""
+        return float(self.ratios[partition])
+
     def by_ratio(self, nodes: Sequence[int]) -> list[list[int]]:
         """Return clients, by partition, in lists of one ratio each, the largest first."""
-        found = {float(ratio) for ratio in self.ratios[list(nodes)]}
-        return [[node for node in nodes if self.ratios[node] == ratio] for ratio in sorted(found, reverse=True)]
+        found = sorted(set(map(self.ratio_of, nodes)), reverse=True)
+        return [[node for node in nodes if self.ratio_of(node) == ratio] for ratio in found]
 
 
 def slicing_of(strategy: RoundStrategy[Any]) -> Slicing | None:

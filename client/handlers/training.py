@@ -125,7 +125,7 @@ def _of_no_budget(fit: LocalFit) -> LocalFit:
 
 
 def fits_together(requests: Sequence[Request]) -> Mapping[Request, LocalFit]:
-    """Return the fits of several nodes; those that begin with the same state are made in one computation.
+    """Return the fits of several nodes: nodes that begin with the same state are trained in one computation.
 
     Nodes whose message cannot be read have no fit, nor has any node of a computation that fails: each is then trained
     alone, and one that fails fails alone.
@@ -146,7 +146,7 @@ def fits_together(requests: Sequence[Request]) -> Mapping[Request, LocalFit]:
 
 
 def _of_one_state(requests: Sequence[Request]) -> list[tuple[State, dict[Request, LocalTask]]]:
-    """Return the tasks of nodes that begin with the same state; slices of several ratios are several states."""
+    """Group tasks by the state that they begin with; slices of different ratios are different states."""
     found: list[tuple[State, dict[Request, LocalTask]]] = []
     for request in requests:
         with suppress(Exception):  # its own handler raises it again

@@ -70,7 +70,7 @@ def ten_clients(folder: Path, given: argparse.Namespace) -> None:
 
 
 def five_clients(folder: Path, given: argparse.Namespace) -> None:
-    """Print the values of rebuilt models beside those of coalitions that are trained again."""
+    """Print what clients are worth by rebuilt models, and by models that each coalition has trained from the start."""
     run, _ = trained(folder / "five", FIVE, given, keep=True)
     begin = time.process_time()
     game = Game(run.folder, "test")

@@ -17,7 +17,7 @@ def backup(
 
     Nothing of a client is in it: a client's ledger is never restored from a backup.
     """
-    from fedlearn.engine.deployment.backup import back_up
+    from fedlearn.engine.deployment.server_backup import back_up
 
     made = back_up(file, keys=keys, runs=runs)
     for name in made.left_out:
@@ -36,7 +36,7 @@ def restore(
     Revocations since the backup are not in it: repeat them by fedlearn admit --revoke before you start the server.
     """
     from fedlearn.engine.deployment.admitting import APPROVED, Admissions
-    from fedlearn.engine.deployment.backup import restore as restored
+    from fedlearn.engine.deployment.server_backup import restore as restored
 
     made = restored(file, folder)
     typer.echo(f"{folder}: {made.files} files as of {made.made}, runs: {', '.join(made.runs) or 'none'}")

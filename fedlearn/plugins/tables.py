@@ -256,12 +256,12 @@ ADAPTERS: dict[str, dict[str, object]] = {
     "flexlora": {"training.learner": "low-rank"},
     "flora": {"training.learner": "flora", "compression.send": "update", "compression.codec": "entropy"},
 }
-"""The same of rules for low-rank adapters."""
+"""Strategy -> settings that it fills in: rules for low-rank adapters."""
 
 SCALARS: dict[str, dict[str, object]] = {
     "decomfl": {"training.learner": "two-point", "training.local_epochs": 1, "training.momentum": 0.0},
 }
-"""The same of training by directional derivatives."""
+"""Strategy -> settings that it fills in: strategies that train by directional derivatives."""
 
 PRESETS = ALGORITHMS | ADAPTERS | SCALARS
 

@@ -83,7 +83,7 @@ class SlicedClients(Feature):
         slices, number = _slices(self.config), instructions.at.round_number
         made: dict[float, ArrayRecord] = {}
         for message, member in zip(instructions.messages, instructions.members, strict=True):
-            ratio = float(slices.ratios[member.partition_id])
+            ratio = slices.ratio_of(member.partition_id)
             if ratio == 1:
                 continue
             if ratio not in made:
@@ -107,7 +107,7 @@ class SliceGate(ReportGate):
         self._of_slices: dict[float, ReportGate] = {}
 
     def _update(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[Update, float]:
-        ratio, number = float(self._slices.ratios[member.partition_id]), self._plan.at.round_number
+        ratio, number = self._slices.ratio_of(member.partition_id), self._plan.at.round_number
         if ratio not in self._of_slices:
             parcel = replace(self._plan.parcels[STATE], layout=self._slices.layout(ratio, number))
             self._of_slices[ratio] = ReportGate(replace(self._plan, parcels={STATE: parcel}))

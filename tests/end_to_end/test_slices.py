@@ -5,7 +5,7 @@ import json
 import pytest
 
 import fedlearn
-from fedlearn.core.errors import SettingError
+from fedlearn.core.errors import RunFailed, SettingError
 
 WIDE = {
     "data.dataset": "digits", "clients": 3, "rounds.total": 2, "rounds.cohort": 0, "training.local_epochs": 1,
@@ -86,6 +86,16 @@ def test_a_client_whose_ratio_fills_no_group_is_told_so_and_trains_nothing(tmp_p
     assert sorted(reasons) == [1, 2, 4, 5, 7, 8] and all(each.startswith("no-group") for each in reasons.values())
     assert {each["partition"] for each in events if each["event"] == "reported"} == {0, 3, 6, 9}
     assert run.summary["rounds"] == 1
+
+
+def test_a_drawn_cohort_of_too_many_ratios_is_abandoned_and_drawn_again(tmp_path):
+    # five of twelve clients: two, two and one of three ratios fill no group of three
+    drawn = {"clients": 12, "rounds.cohort": 5, "rounds.quorum": 0.5, "rounds.backoff": 0.0, "rounds.max_attempts": 3}
+    run, events = result_of(tmp_path / "again", seed=1, **drawn)
+    reasons = [each["reason"] for each in events if each["event"] == "abandoned"]
+    assert reasons == ["no group of clients with slices of one ratio can be formed"] and run.summary["rounds"] == 2
+    with pytest.raises(RunFailed, match="no group of clients with slices of one ratio"):
+        result_of(tmp_path / "never", seed=2, **drawn)
 
 
 REFUSED = (

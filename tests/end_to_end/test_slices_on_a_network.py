@@ -8,6 +8,7 @@ import pytest
 
 from tests.compose.federation import Federation, why_not
 from tests.end_to_end.conftest import end_of
+from tests.end_to_end.test_slices import bytes_of
 
 PATIENCE = 120.0
 RATIOS = [1.0, 0.5, 0.25]
@@ -17,10 +18,6 @@ ASKED = {
     "model.options": {"width": 40}, "training.local_epochs": 1, "strategy.options": {"ratios": RATIOS},
     "evaluation.where": "none",
 }  # fmt: skip
-
-
-def bytes_of(width):
-    return 4 * (3072 * width + width + width * width + width + 10 * width + 10)
 
 
 @pytest.mark.network

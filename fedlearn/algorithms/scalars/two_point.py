@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from fedlearn.algorithms.scalars.history import ScalarHistory
+from fedlearn.algorithms.scalars.scalar_history import ScalarHistory
 from fedlearn.extend import (
     TRAIN_LOSS,
     Learner,

@@ -134,5 +134,5 @@ class Grower:
         return limits
 
     def _totals(self, sums: IntArray) -> IntArray:
-        """Return (nodes, 3) the sums of all records: those of the first column's cells."""
+        """Return the sums of all records of each node, (nodes, 3), from the cells of the first column."""
         return np.asarray(sums[:, : self.columns[0, 1] + 1].sum(axis=1))

@@ -48,7 +48,7 @@ from server.attempt import NotCommitted, Reporting, Selection
 from server.features.secure_sums.groups_of_cohort import groups_in, level_of, too_few_groups
 from server.features.secure_sums.pending_unmasking import AskedSum, asked_sum, store_asked
 from server.features.secure_sums.sums_of_attempt import (
-    ALONE,
+    NO_GROUP,
     SumOfNodes,
     Whole,
     added_up,
@@ -99,7 +99,7 @@ class _Attempt:
         self._bits = (self._whole or fixed_point_of(run.config)).modulus_bits
         self._is_masked = run.config.secure.sums == "masked"
         self._reporting: Reporting | None = None
-        self._alone: list[int] = []
+        self._ungrouped: list[int] = []
         self._sums: list[SumOfNodes] = []
         self._refusal = ""  # why the first node that was asked for its part in the sum did not give it
 
@@ -130,8 +130,8 @@ class _Attempt:
         except UsageError as error:  # of so few nodes: the settings were tried on whole cohorts before round 1
             return str(error)
         for node in by_node:
-            self._log(self._cohort[node], ALONE)
-        self._alone = [*by_node]
+            self._log(self._cohort[node], NO_GROUP)
+        self._ungrouped = [*by_node]
         if not self._sums:
             return "no group of clients with slices of one ratio can be formed"
         return too_few_groups(config, self._run.strategy, len(self._sums))
@@ -166,7 +166,7 @@ class _Attempt:
         config, number = self._run.config, self._at.round_number
         seed = drop_seed(nodes, seed=config.seed, at=self._at)
         if self._whole is None and (slices := slices_of(config)) is not None:
-            ratio = float(slices.ratios[nodes[0]])
+            ratio = slices.ratio_of(nodes[0])
             places = {name: positions for name, (_, positions) in slices.positions(ratio, number).items()}
             return Summands(config, slices.layout(ratio, number), self._metrics, seed, places)
         return self._whole or Summands(config, layout_of(self._run.state), self._metrics, seed)
@@ -218,7 +218,7 @@ class _Attempt:
         if self._is_masked:
             for each in self._standing:
                 each.server.add(each.total_in(reporting))
-        self._reporting = with_absent(reporting, self._cohort.values(), self._alone)
+        self._reporting = with_absent(reporting, self._cohort.values(), self._ungrouped)
         return self._reporting
 
     def _unmasked(self, reporting: Reporting, survivors: Mapping[int, Survivors]) -> Reporting | NotCommitted:

@@ -29,7 +29,7 @@ from server.run import ServerRun
 from strategies.masked_mean import MaskedSum
 
 T = TypeVar("T")
-ALONE = "no-group: too few clients with slices of its ratio are there (secure.group_size)"
+NO_GROUP = "no-group: too few clients with slices of its ratio are there (secure.group_size)"
 
 
 class Whole(NamedTuple):
@@ -120,14 +120,20 @@ def masked_plan(run: ServerRun, at: At, sums: Sequence[SumOfNodes], *, cohort: S
     )  # fmt: skip
 
 
-def with_absent(reporting: Reporting, cohort: Iterable[Member], alone: Collection[int]) -> Reporting:
-    """Return the reports with those nodes of the cohort as failed that have shared no secrets; `alone`: in no group."""
+def with_absent(reporting: Reporting, cohort: Iterable[Member], ungrouped: Collection[int]) -> Reporting:
+    """Return the reports, and failed ones for the nodes of the cohort that are in no sum.
+
+    Parameters
+    ----------
+    ungrouped
+        Partitions of those that are in no group; the others have not shared their secrets in time.
+    """
     there = {member.partition_id for member in reporting.members}
     members, reports, seconds = [*reporting.members], [*reporting.reports], [*reporting.seconds]
     for member in cohort:
         if member.partition_id not in there:
             members.append(member._replace(position=len(members)))
-            why = ALONE if member.partition_id in alone else "it has not shared its secrets in time"
+            why = NO_GROUP if member.partition_id in ungrouped else "it has not shared its secrets in time"
             reports.append(NodeReport(len(reports), Fate.FAILED, reason=why))
             seconds.append(None)
     return replace(reporting, members=members, reports=reports, seconds=seconds)

@@ -13,7 +13,7 @@ from torch.nn import functional
 import fedlearn
 from client.learners import LEARNERS
 from client.learners.learner import LocalTask
-from fedlearn.algorithms.scalars.history import BOUND
+from fedlearn.algorithms.scalars.scalar_history import BOUND
 from fedlearn.config import config_from
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.core.errors import Refused, SettingError

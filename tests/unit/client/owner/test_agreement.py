@@ -1,4 +1,4 @@
-"""Agreement: without the owner's answer a real node takes part in nothing, and no server can answer in its place."""
+"""A client with --ask takes part in no run that its owner has not agreed to, and no server can agree in its place."""
 
 from __future__ import annotations
 

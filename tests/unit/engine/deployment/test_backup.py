@@ -1,4 +1,4 @@
-"""Backup and restore of a server: all or nothing, and no file of another's choice."""
+"""A backup is restored whole or not at all, and a crafted backup writes no file outside of the folder."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from fedlearn.cli import app
 from fedlearn.core.errors import RunFailed, UsageError
-from fedlearn.engine.deployment import backup
+from fedlearn.engine.deployment import server_backup
 from fedlearn.engine.deployment.admitting import Admissions, make_request, read_request
-from fedlearn.engine.deployment.backup import back_up, restore
 from fedlearn.engine.deployment.deployment_keys import make_keys
+from fedlearn.engine.deployment.server_backup import back_up, restore
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def named(name, data, kind=tarfile.REGTYPE, target=""):
 
 
 def listed(members, *more):
-    """Return members with a list that fits: whoever can write the file can write that."""
+    """Return members of a crafted backup, whose checksums are right: an attacker can compute them, too."""
     files = [*members[:-1], *more]
     sums = {member.name: sha256(data).hexdigest() for member, data in files}
     return [*files, named("backup.json", json.dumps({"made": "x", "runs": [], "sha256": sums}).encode())]
@@ -119,8 +119,8 @@ def test_a_backup_that_was_cut_is_refused(server, tmp_path, share):
 
 
 def test_a_run_that_is_written_to_is_copied_again_and_never_half(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(backup, "PAUSE", 0.01)
-    first, copied, turns = server / "runs" / "first", backup.shutil.copytree, iter(range(3))
+    monkeypatch.setattr(server_backup, "PAUSE", 0.01)
+    first, copied, turns = server / "runs" / "first", server_backup.shutil.copytree, iter(range(3))
 
     def written_meanwhile(folder, copy, *how, **more):
         copied(folder, copy, *how, **more)
@@ -129,7 +129,7 @@ def test_a_run_that_is_written_to_is_copied_again_and_never_half(server, tmp_pat
             (folder / "state.npz").replace(folder / f"before-{turn}")
             (folder / "state.npz").write_text(f"{turn}")
 
-    monkeypatch.setattr(backup.shutil, "copytree", written_meanwhile)
+    monkeypatch.setattr(server_backup.shutil, "copytree", written_meanwhile)
     back_up(tmp_path / "b.tar", keys=server / "keys", runs=server / "runs")
     restore(tmp_path / "b.tar", tmp_path / "new")
     found = files_of(tmp_path / "new" / "runs" / "first")
@@ -139,8 +139,8 @@ def test_a_run_that_is_written_to_is_copied_again_and_never_half(server, tmp_pat
 def test_a_backup_that_cannot_be_made_leaves_the_one_before(server, tmp_path, monkeypatch):
     (tmp_path / "b.tar").write_bytes(b"the one before")
     counted = iter(range(10**6))
-    monkeypatch.setattr(backup, "_seen", lambda folder: next(counted))
-    monkeypatch.setattr(backup, "PAUSE", 0)
+    monkeypatch.setattr(server_backup, "_seen", lambda folder: next(counted))
+    monkeypatch.setattr(server_backup, "PAUSE", 0)
     with pytest.raises(RunFailed, match="back up when this run has ended"):
         back_up(tmp_path / "b.tar", keys=server / "keys", runs=server / "runs")
     assert {each.name: each.is_dir() or each.read_bytes() for each in tmp_path.iterdir()} == {

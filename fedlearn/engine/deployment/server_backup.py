@@ -129,7 +129,7 @@ def _seen(folder: Path) -> list[tuple[str, int, int, int]]:
 
 
 def restore(file: Path, folder: Path) -> Backup:
-    """Write ``keys`` and ``runs`` of a backup into a folder that has neither; all or nothing.
+    """Restore the folders ``keys`` and ``runs`` of a backup into a folder that has neither; a failure writes nothing.
 
     Raises
     ------
