@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ class SlicesOfRun(Slices):
     """The slices of the clients of a run."""
 
     ratios: NDArray[Any]  # by partition
+    effort_of: Callable[[float], float]  # called with a ratio: multiplications relative to those of the whole module
 
     def ratio_of(self, partition: int) -> float:
         """Return the ratio of a client."""
@@ -44,7 +46,8 @@ def slices_of(config: RunConfig) -> SlicesOfRun | None:
     from fedlearn.models.slices.tracing import sliced_module
 
     dataset, model = loaded(config)
-    axes = sliced_module(model, config.model.name, slicing.rule).axes  # type: ignore[arg-type]
-    slices = SlicesOfRun(slicing.keep, axes, layout_of(model.initial_state(seed=config.seed)))
+    module = sliced_module(model, config.model.name, slicing.rule)  # type: ignore[arg-type]
+    slices = SlicesOfRun(slicing.keep, module.axes, layout_of(model.initial_state(seed=config.seed)))
     slices.ratios = slicing.by_client(config, dataset)
+    slices.effort_of = lru_cache(lambda ratio: module.effort(slicing, ratio))
     return slices

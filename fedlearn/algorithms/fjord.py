@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedlearn.algorithms.heterofl import HeteroFL, HeteroFLSGD
+from fedlearn.algorithms.heterofl import HeteroFL, HeteroFLSGD, SliceSGD
 from fedlearn.extend import SGD, LocalTask, RunConfig, Slices, TorchModel, layout_of, rng_for
 
 
@@ -26,6 +26,7 @@ class Fjord(HeteroFL):
     """Averages each entry over the clients whose slice has it; the options are those of `HeteroFL`."""
 
     learner = "fjord"
+    draws = True
     of_paper = ((1.0, 0.8, 0.6, 0.4, 0.2), False)  # uniform ratios, p_i = i / 5
 
 
@@ -58,7 +59,7 @@ class FjordSGD(HeteroFLSGD):
         return self._inner[ratio, largest]
 
 
-class OrderedDropout(SGD):
+class OrderedDropout(SliceSGD):
     """Steps of one largest ratio.
 
     Parameters
@@ -72,7 +73,7 @@ class OrderedDropout(SGD):
     def __init__(
         self, model: TorchModel, config: RunConfig, whole: FjordSGD, largest: float, **optimizer_options: Any
     ) -> None:
-        super().__init__(model, config, **optimizer_options)
+        super().__init__(model, config, whole._strategy, **optimizer_options)
         self._whole, self._largest = whole, largest
 
     def step_for(self, task: LocalTask) -> Callable[[Tensor, Tensor], Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -12,11 +12,9 @@ from torch.nn.functional import pad
 from fedlearn.extend import (
     SGD,
     Classification,
-    LocalFit,
     LocalTask,
     RunConfig,
     SettingError,
-    State,
     TorchModel,
     named_logits,
 )
@@ -25,30 +23,38 @@ from fedlearn.extend import (
 class OfLogits(SGD):
     """Takes steps on the loss of changed logits; each place of an example counts as an example."""
 
+    _counted: tuple[LocalTask, Tensor] | None = None
+
     @classmethod
     def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
         """Return the learner; raise SettingError where the loss is not one of the logits of classes."""
+        cls.check(model, "training.learner", config.training.learner)
+        return super().from_settings(model, config)
+
+    @staticmethod
+    def check(model: TorchModel, setting: str, value: Any) -> None:
+        """Raise SettingError where the loss is not one of the logits of classes."""
         if not isinstance(model.objective, Classification):
             why = "it goes by the classes of a client's examples, and these data have none"
             if model.spec.classes:
                 why = "it changes the logits of classes, one each, and model.loss is of others"
-            raise SettingError("training.learner", config.training.learner, why)
-        return super().from_settings(model, config)
-
-    def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return the fit on the changed loss."""
-        labels = self.model.targets(task.train.targets[task.indices]).flatten()
-        known = labels[(labels >= 0) & (labels < self.model.spec.classes)]  # no other label counts in the loss
-        self.counts = torch.bincount(known, minlength=self.model.spec.classes).to(self.model.device)
-        return super().fit(state, task)
+            raise SettingError(setting, value, why)
 
     def loss(self, inputs: Tensor, targets: Tensor, task: LocalTask) -> Tensor:
         """Return the loss of the changed logits."""
         objective = self.model.objective
         assert isinstance(objective, Classification)
         logits, labels = objective.flat(named_logits(self.model.outputs(inputs)), targets)
-        counts = pad(self.counts, (0, logits.shape[1] - len(self.counts)))  # of more logits than classes
+        counts = self._counts_of(task)
+        counts = pad(counts, (0, logits.shape[1] - len(counts)))  # of more logits than classes
         return objective.loss(self.changed(logits, counts), labels)
+
+    def _counts_of(self, task: LocalTask) -> Tensor:
+        if self._counted is None or self._counted[0] is not task:
+            labels = self.model.targets(task.train.targets[task.indices]).flatten()
+            known = labels[(labels >= 0) & (labels < self.model.spec.classes)]  # no other label counts in the loss
+            self._counted = task, torch.bincount(known, minlength=self.model.spec.classes).to(self.model.device)
+        return self._counted[1]
 
     @abstractmethod
     def changed(self, logits: Tensor, counts: Tensor) -> Tensor:

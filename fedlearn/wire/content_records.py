@@ -29,6 +29,7 @@ NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
 BESIDE = "beside"  # in the config of an evaluation
 CLIP = "clip"  # among the settings of a training message, where the clipping norm of nodes changes from round to round
+EFFORT = "effort"  # among them too: multiplications for an example, relative to those of the whole model; 1 without it
 FEATURE = "feature"  # in the config of a question
 CHECKSUM = "checksum"
 PARCELS = "parcels"

@@ -32,6 +32,7 @@ from fedlearn.wire.content_records import (
     CLIP,
     CONFIG,
     DOWNLINK,
+    EFFORT,
     FEATURE,
     INSTRUCTION,
     PARCELS,
@@ -221,6 +222,11 @@ def tell(content: RecordDict, told: Mapping[str, float]) -> None:
     keys = [key for key, each in content.items() if key not in ours and isinstance(each, ConfigRecord)]
     key = keys[0] if keys else CONFIG
     flower.filled(content, {key: ConfigRecord({**read_config(content), **told})})
+
+
+def read_effort(content: Mapping[str, flower.Record]) -> float:
+    """Return the multiplications that an example takes, relative to those of the whole model."""
+    return float(read_config(content).get(EFFORT, 1.0))  # type: ignore[arg-type]
 
 
 def read_clip(content: Mapping[str, flower.Record]) -> float:

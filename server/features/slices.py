@@ -84,12 +84,14 @@ class SlicedClients(Feature):
         made: dict[float, ArrayRecord] = {}
         for message, member in zip(instructions.messages, instructions.members, strict=True):
             ratio = slices.ratio_of(member.partition_id)
-            if ratio == 1:
-                continue
-            if ratio not in made:
-                made[ratio] = wire.pack_arrays(slices.of(wire.read_state(message.content), ratio, number))
-            message.content[wire.state_key(message.content)] = made[ratio]
-            wire.tell(message.content, {SLICE: ratio})
+            told: dict[str, float] = {wire.EFFORT: slices.effort_of(ratio)} if self.config.devices.name else {}
+            if ratio < 1:
+                if ratio not in made:
+                    made[ratio] = wire.pack_arrays(slices.of(wire.read_state(message.content), ratio, number))
+                message.content[wire.state_key(message.content)] = made[ratio]
+                told[SLICE] = ratio
+            if told:
+                wire.tell(message.content, told)
 
 
 def _slices(config: RunConfig) -> SlicesOfRun:

@@ -2,10 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import fedlearn
 from fedlearn.core.errors import RunFailed, SettingError
+from fedlearn.models.torch.torch_model import TorchModel
 
 WIDE = {
     "data.dataset": "digits", "clients": 3, "rounds.total": 2, "rounds.cohort": 0, "training.local_epochs": 1,
@@ -143,3 +147,74 @@ def test_a_step_that_draws_its_width_is_taken_one_by_one(tmp_path, caplog):
     run = fedlearn.run(settings=settings, progress=False, out=tmp_path / "run")
     assert run.summary["rounds"] == 1
     assert "OrderedDropout changes how a client is trained" in caplog.text
+
+
+def trained(rounds, client):
+    (update,) = rounds.train([client])
+    assert update.why_not == ""
+    return update.arrays
+
+
+@pytest.mark.parametrize("strategy", ["heterofl", pytest.param("fjord", marks=pytest.mark.long)])
+def test_a_masked_loss_leaves_the_classes_alone_that_a_client_lacks(strategy, tmp_path):
+    settings = {
+        **WIDE, "strategy.name": strategy, "strategy.options.ratios": [0.5, 0.25], "strategy.options.masked_loss": True,
+        "data.partition": "shard", "data.shards_per_node": 2, "training.batch_size": 20, "training.lr": 0.02,
+    }  # fmt: skip
+    del settings["engine.name"]
+    changed = {}
+    for masked in (True, False):
+        with fedlearn.by_hand(
+            settings={**settings, "strategy.options.masked_loss": masked}, out=tmp_path / str(masked)
+        ) as rounds:
+            name = next(name for name in reversed(rounds.state) if rounds.state[name].shape == (10,))
+            changed[masked] = int((trained(rounds, 0)[name] != rounds.state[name]).sum())
+    assert changed[False] == 10 > changed[True] >= 1
+
+
+class Normed(nn.Module):
+    """A convolution with a batch norm."""
+
+    def __init__(self, spec):
+        super().__init__()
+        self.first, self.norm, self.out = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Linear(8 * 900, 10)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.norm(self.first(x))).flatten(1))
+
+
+@pytest.mark.parametrize("strategy", ["heterofl", pytest.param("fjord", marks=pytest.mark.long)])
+def test_static_norms_are_the_means_of_one_pass_after_training(strategy, tmp_path):
+    settings = {
+        **WIDE, "strategy.name": strategy, "strategy.options.ratios": [0.5], "strategy.options.static_norms": True,
+        "model.name": f"{__name__}:Normed", "clients": 20,
+    }  # fmt: skip
+    del settings["engine.name"], settings["model.options.width"]
+    with fedlearn.by_hand(settings=settings, out=tmp_path / "run") as rounds:
+        after = trained(rounds, 0)
+        shares = fedlearn.partitions(settings=settings)
+        images = TorchModel(nn.Identity, shares.dataset.spec).inputs(shares.examples(0).inputs)
+    weight, bias = (torch.from_numpy(after[f"first.{each}"].data[:4]) for each in ("weight", "bias"))
+    first = torch.nn.functional.conv2d(images, weight, bias)
+    means = first.mean((0, 2, 3)).numpy()
+    np.testing.assert_allclose(after["norm.running_mean"][:4], means, atol=1e-4)
+
+
+@pytest.mark.parametrize("strategy", ["heterofl", pytest.param("fjord", marks=pytest.mark.long)])
+def test_virtual_time_counts_the_multiplications_of_a_slice(strategy, tmp_path):
+    settings = {
+        **WIDE, "strategy.name": strategy, "model.options.width": 20, "devices.name": "alike", "rounds.total": 1,
+        "devices.options.seconds": 1.0,
+    }  # fmt: skip
+    seconds = {}
+    for ratio in (1.0, 0.5):
+        ratios = {"strategy.options.ratios": [ratio] if strategy == "heterofl" else [ratio, 0.25]}
+        run = fedlearn.run(settings={**settings, **ratios}, progress=False, out=tmp_path / str(ratio))
+        seconds[ratio] = run.summary["virtual_seconds"]
+
+    def weights(width):
+        return 3072 * width + width * width + 10 * width
+
+    widths = {1.0: [20], 0.5: [10]} if strategy == "heterofl" else {1.0: [20, 5], 0.5: [10, 5]}
+    efforts = {ratio: sum(map(weights, each)) / len(each) / weights(20) for ratio, each in widths.items()}
+    assert seconds[0.5] / seconds[1.0] == pytest.approx(efforts[0.5] / efforts[1.0], rel=0.01)

@@ -135,10 +135,11 @@ class TripPlanner:
         if kind != MessageType.TRAIN:
             arrives = since + self._fleet.download(partition, size)
             return Trip(message, node, key, partition, number, arrives, since + ttl)
-        wanted, examples = int(self._examples[partition]), self._work_of(partition, size, ttl)
+        wanted, effort = int(self._examples[partition]), wire.read_effort(message.content)
+        examples = self._work_of(partition, size, ttl, effort)
         if examples < wanted:
             message = wire.with_most_examples(message, examples)
-        seconds = self._fleet.until_trained(partition, examples=examples, bytes_down=size)
+        seconds = self._fleet.until_trained(partition, examples=examples * effort, bytes_down=size)
         is_run = (
             seconds < ttl
             and (examples > 0 or not wanted)
@@ -146,7 +147,7 @@ class TripPlanner:
         )
         return Trip(message, node, key, partition, number, since + seconds, since + ttl, is_run, occupies=True)
 
-    def _work_of(self, partition: int, size: int, ttl: float) -> int:
+    def _work_of(self, partition: int, size: int, ttl: float, effort: float) -> int:
         """Return at how many examples a node looks that has `ttl` seconds in all and a report as long as `size`.
 
         The true length is known when the report has been made: a codec makes it shorter, and time is left.
@@ -156,7 +157,7 @@ class TripPlanner:
             return wanted
         before = fleet.until_trained(partition, examples=0, bytes_down=size)
         spare = ttl - before - fleet.upload(partition, size + REPORT_BYTES)
-        needed = wanted * float(fleet.seconds_per_example[partition])
+        needed = wanted * effort * float(fleet.seconds_per_example[partition])
         if needed <= spare:
             return wanted
         return self._batches.within(partition, wanted * max(spare, 0.0) / needed) if needed else 0

@@ -67,12 +67,15 @@ class Slicing:
         The clients with the most examples take the largest ratios of the list, an equal number of clients each.
     rule
         Slicing rule for layers of one's own, as ``"module:function"``; empty for none.
+    draws
+        Whether each local step draws its width among the ratios up to the client's.
     """
 
     keep: KeepUnits
     ratios: Sequence[float] | Mapping[str, float]
     by_data: bool = False
     rule: str = ""
+    draws: bool = False
 
     @property
     def levels(self) -> list[float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedlearn.core.errors import SettingError
-from fedlearn.models.slices.slicing import Axes, Axis, KeepUnits, kept
+from fedlearn.models.slices.slicing import Axes, Axis, KeepUnits, Slicing, kept
 from fedlearn.models.slices.slicing_rules import Rule, SliceRule, rule_of
 from fedlearn.models.torch.making import made_up_examples
 from fedlearn.models.torch.torch_model import TorchModel
@@ -132,6 +132,28 @@ class SlicedModule:
                 module.get_submodule(name).register_forward_hook(partial(scaled, ratio))
         return module
 
+    def effort(self, slicing: Slicing, ratio: float) -> float:
+        """Return the multiplications of a client for an example, relative to those of the whole module.
+
+        Where each step draws its width, it is the mean over the widths.
+        """
+        widths = [each for each in slicing.levels if each <= ratio] if slicing.draws else [ratio]
+        counts = [self._multiplications(self.cut(slicing.keep, each)) for each in widths]
+        return sum(counts) / len(counts) / self._whole
+
+    @cached_property
+    def _whole(self) -> int:
+        return self._multiplications(self.model._made.fresh())
+
+    def _multiplications(self, module: nn.Module) -> int:
+        """Return how many multiplications an output of two made-up examples takes, at least 1."""
+        from torch.utils.flop_counter import FlopCounterMode
+
+        inputs, named = passed_example(self.model)
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            module.eval()(inputs, **named)
+        return max(counter.get_total_flops(), 1)
+
     def _refused(self, why: str) -> SettingError:
         return SettingError(MODEL, self._name, f"it cannot be sliced: {why}: {OWN}")
 
@@ -141,6 +163,11 @@ def scaled(ratio: float, layer: nn.Module, given: Any, output: Any) -> Any:
     if not layer.training:
         return output
     return (output[0] / ratio, *output[1:]) if isinstance(output, tuple) else output / ratio
+
+
+def passed_example(model: TorchModel) -> tuple[Any, dict[str, Any]]:
+    """Return two made-up examples as a model's module takes them: its argument, and its named arguments."""
+    return model.passed(model.inputs(made_up_examples(model.spec, 2, np.random.Generator(np.random.Philox(0)))))
 
 
 @lru_cache(maxsize=2)
@@ -184,8 +211,7 @@ class _Traced:
         self._model, self._layers = model, layers
         self._poison: dict[str, Bits] = {}  # layer -> which outputs are NaN
         self._found: dict[str, list[Bits]] = {}  # layer -> which of its inputs came as NaN, call by call
-        examples = made_up_examples(model.spec, 2, np.random.Generator(np.random.Philox(0)))
-        self._inputs, self._named = model.passed(model.inputs(examples))
+        self._inputs, self._named = passed_example(model)
         self.makers = dict(self._makers())  # layer -> the units of its outputs
 
     def outputs(self) -> Iterator[str]:
