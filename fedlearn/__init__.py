@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedlearn.plugins.extras import EXTRAS
 from fedlearn.plugins.moved import MOVED_MODULES
-from fedlearn.plugins.own_packages import BELOW_FEDLEARN
+from fedlearn.plugins.own_packages import BELOW_FEDLEARN, LAST
 
 if TYPE_CHECKING:
     from fedlearn.api import Run, by_hand, compare, load, partitions, run, session, sweep
@@ -23,7 +23,7 @@ __version__ = "0.2.0"
 __all__ = ["Run", "by_hand", "compare", "load", "partitions", "run", "runs", "session", "sweep"]
 
 sys.meta_path[:0] = [MOVED_MODULES, BELOW_FEDLEARN]
-sys.meta_path.append(EXTRAS)
+sys.meta_path += [LAST, EXTRAS]
 
 
 def __getattr__(name: str) -> Any:

@@ -189,7 +189,9 @@ class HeteroFLSGD(SGD):
 
     def _learner(self, model: TorchModel, ratio: float) -> SGD:
         if self._strategy.masked_loss or self._strategy.static_norms:
-            return SliceSGD(model, self._config, self._strategy, **self._options)
+            make: Any = SliceSGD
+            learner: SGD = make(model, self._config, self._strategy, **self._options)
+            return learner
         return SGD.from_settings(model, self._config)
 
     def _cut(self, ratio: float) -> TorchModel:
@@ -202,7 +204,7 @@ class HeteroFLSGD(SGD):
     def try_on(self, examples: Examples) -> None:
         """Refuse a module that cannot be sliced, or whose slices cannot take a step."""
         if self._strategy.masked_loss:
-            OfLogits.check(self.model, "strategy.options.masked_loss", True)
+            OfLogits.check_classes(self.model, "strategy.options.masked_loss", True)
         for ratio in self.levels:
             try:
                 self.at(ratio).model.try_step(examples.at(np.arange(TRIED) % len(examples)))

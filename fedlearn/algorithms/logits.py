@@ -28,11 +28,11 @@ class OfLogits(SGD):
     @classmethod
     def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
         """Return the learner; raise SettingError where the loss is not one of the logits of classes."""
-        cls.check(model, "training.learner", config.training.learner)
+        cls.check_classes(model, "training.learner", config.training.learner)
         return super().from_settings(model, config)
 
     @staticmethod
-    def check(model: TorchModel, setting: str, value: Any) -> None:
+    def check_classes(model: TorchModel, setting: str, value: Any) -> None:
         """Raise SettingError where the loss is not one of the logits of classes."""
         if not isinstance(model.objective, Classification):
             why = "it goes by the classes of a client's examples, and these data have none"

@@ -4,7 +4,9 @@ A user's folder may well have a ``client.py`` or ``strategies.py``, and Python l
 our apps `claim`s the names for good: the command, workers, Ray's actors. A user's own process has them `claimed` for
 the time of a run; afterwards the names are the user's again. Users import ours as ``fedlearn.server`` and so on.
 
-Why not move them below `fedlearn`: Flower finds ``server.app:app`` and ``client.app:app`` by these names in a bundle.
+A wheel has their files below `fedlearn`, so that it takes no common name in site-packages; a clone and a bundle of
+Flower, which finds ``server.app:app`` and ``client.app:app`` by these names, have them beside it. The modules are
+`server` and so on everywhere: the names in pickles, settings and hashes are the same.
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[1]
+ROOT = PACKAGE.parent
 NAMES = ("server", "client", "strategies")
+HOME = PACKAGE if (PACKAGE / NAMES[0]).is_dir() else ROOT
+"""The folder with our other packages."""
 OURS = ("fedlearn", *NAMES)
 BELOW = "fedlearn."
 
@@ -61,7 +66,7 @@ class _First:
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        return PathFinder.find_spec(name, [str(ROOT)]) if path is None and name in NAMES else None
+        return PathFinder.find_spec(name, [str(HOME)]) if path is None and name in NAMES else None
 
 
 class _Below:
@@ -85,7 +90,8 @@ class _Below:
         module.__spec__ = module.__spec__.loader_state  # it keeps the name under which it imports its own parts
 
 
-FIRST, BELOW_FEDLEARN = _First(), _Below()
+FIRST, LAST, BELOW_FEDLEARN = _First(), _First(), _Below()
+"""`LAST` stands behind all other finders: a process that claims no names has ours where the user has no such module."""
 _theirs: dict[str, ModuleType] = {}  # modules of the user, while ours have their names
 _ours: dict[str, ModuleType] = {}
 
@@ -93,23 +99,26 @@ _ours: dict[str, ModuleType] = {}
 def exists(own: str) -> bool:
     """Return whether there is a module of ours by this name; imports the packages around it."""
     parent, _, _ = own.rpartition(".")
-    places = import_module(parent).__path__ if parent else [str(ROOT)]
+    places = import_module(parent).__path__ if parent else [str(HOME)]
     return PathFinder.find_spec(own, places) is not None
 
 
 def own_files() -> dict[str, Path]:
-    """Return each Python file of ours by its path from the folder in which our packages lie."""
-    files = (path for package in OURS for path in (ROOT / package).rglob("*.py"))
-    return {path.relative_to(ROOT).as_posix(): path for path in files}
+    """Return each Python file of ours by its path in a clone: ``server/app.py``, say."""
+    below = {HOME / name for name in NAMES}
+    found = {
+        path.relative_to(ROOT).as_posix(): path for path in PACKAGE.rglob("*.py") if below.isdisjoint(path.parents)
+    }
+    return found | {path.relative_to(HOME).as_posix(): path for each in sorted(below) for path in each.rglob("*.py")}
 
 
 def _is_ours(module: ModuleType) -> bool:
-    return Path(getattr(module, "__file__", None) or "/").resolve().is_relative_to(ROOT / module.__name__)
+    return Path(getattr(module, "__file__", None) or "/").resolve().is_relative_to(HOME / module.__name__)
 
 
 def _is_shadowed(name: str) -> bool:
     spec = PathFinder.find_spec(name)
-    return spec is not None and Path(spec.origin or "/").resolve() != ROOT / name / "__init__.py"
+    return spec is not None and Path(spec.origin or "/").resolve() != HOME / name / "__init__.py"
 
 
 def _below(name: str, modules: dict[str, ModuleType]) -> dict[str, ModuleType]:

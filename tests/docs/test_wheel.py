@@ -6,6 +6,7 @@ installed again; fedlearn itself, which is editable there, does not.
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +16,8 @@ from email import message_from_bytes
 
 import pytest
 
+from client.memory import NodeMemory
+from fedlearn import __version__
 from fedlearn.engine.deployment.job import app_files
 from tests.docs.pages import ROOT, environment, run
 
@@ -52,6 +55,64 @@ def test_what_is_imported_is_the_wheel(python, tmp_path):
     found = subprocess.run([python, "-c", ask], **where).stdout.split()
     assert all(path.startswith(python.removesuffix("/bin/python")) for path in found)
     assert "0." in subprocess.run(["fedlearn", "--version"], **where).stdout
+
+
+def asked(python, program, folder):
+    where = {"cwd": folder, "env": environment(python, ""), "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([python, "-c", program], **where)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_wheel_takes_no_common_name(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        assert {name.partition("/")[0] for name in file.namelist()} == {"fedlearn", f"fedlearn-{__version__}.dist-info"}
+
+
+def test_both_names_are_one_module_and_a_pickle_of_a_clone_loads(python, tmp_path):
+    pickled = pickle.dumps(NodeMemory)
+    program = f"""
+import pickle, fedlearn.extend, fedlearn.server.app, server.app, sys
+assert fedlearn.server.app is server.app is sys.modules["server.app"] and server.app.__name__ == "server.app"
+memory = fedlearn.extend.NodeMemory
+assert pickle.loads({pickled!r}) is memory and pickle.dumps(memory) == {pickled!r}
+"""
+    asked(python, program, tmp_path)
+
+
+RUN = """
+import server, client  # the user's own
+import fedlearn
+if __name__ == "__main__":
+    run = fedlearn.run(clients=4, dataset="digits", model="linear", rounds=2, seed=3, progress=False, out="run",
+                       settings={"engine.name": "embedded", "engine.workers": 2})
+    import server, client
+    print(server.mine, client.mine, run.sha256)
+"""
+
+
+def test_a_run_beside_modules_of_the_same_names_makes_the_model_of_the_repository(python, tmp_path):
+    homes = {"wheel": python, "clone": sys.executable}
+    found = {}
+    for home, interpreter in homes.items():
+        folder = tmp_path / home
+        folder.mkdir()
+        for name in ("server", "client"):
+            (folder / f"{name}.py").write_text("mine = 1")
+        (folder / "own.py").write_text(RUN)
+        where = {"cwd": folder, "env": environment(interpreter, ROOT if home == "clone" else ""), "text": True}
+        done = subprocess.run([interpreter, "own.py"], **where, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found[home] = done.stdout
+    assert found["wheel"] == found["clone"] and found["wheel"].startswith("1 1 ")
+
+
+def test_a_type_checker_sees_what_a_plugin_imports(python, tmp_path):
+    (tmp_path / "own.py").write_text("from fedlearn.extend import SGD\nreveal_type(SGD.fit)\n")
+    command = [sys.executable, "-m", "mypy", "--python-executable", python, "--cache-dir", tmp_path / "cache", "own.py"]
+    where = {"cwd": tmp_path, "env": environment(python, ""), "capture_output": True, "text": True, "check": False}
+    told = subprocess.run(command, **where).stdout
+    assert "State" in told or "Mapping" in told, told
 
 
 def test_an_index_reads_the_metadata_of_the_wheel(wheel):

@@ -100,7 +100,8 @@ def _hashes_of_our_files() -> dict[str, bytes]:
 
 
 def forget_ours() -> None:
-    """Forget the imported modules of this installation, so that the bundle's own are imported."""
+    """Forget the imported modules of this installation and its finders, so that the bundle's own are imported."""
+    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__.partition(".")[0] not in OURS]
     for name in list(sys.modules):
         if name.partition(".")[0] in OURS:
             del sys.modules[name]

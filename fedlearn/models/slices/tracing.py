@@ -152,7 +152,7 @@ class SlicedModule:
         inputs, named = passed_example(self.model)
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             module.eval()(inputs, **named)
-        return max(counter.get_total_flops(), 1)
+        return max(int(counter.get_total_flops()), 1)
 
     def _refused(self, why: str) -> SettingError:
         return SettingError(MODEL, self._name, f"it cannot be sliced: {why}: {OWN}")
