@@ -33,7 +33,7 @@ class RunConfig(Settings):
     """All settings of a run."""
 
     clients: Annotated[
-        int, Field(ge=1, le=1_000_000), Flag("--clients", "N", Panel.ROUNDS), AlsoCalled({"num_clients", "nodes"})
+        int, Field(ge=1, le=10_000_000), Flag("--clients", "N", Panel.ROUNDS), AlsoCalled({"num_clients", "nodes"})
     ] = Field(default=100, description="Number of clients, each with its own partition of the training set.")
     seed: Annotated[int, Field(ge=0, lt=2**63), Flag("--seed", "N", Panel.ROUNDS, is_last=True)] = Field(
         default=1, description="Random seed: the same seed gives the same model on the same kind of machine."

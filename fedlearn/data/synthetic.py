@@ -30,7 +30,7 @@ from fedlearn.data.dataset import Dataset, Made
 
 Kind = Literal["images", "rows", "tokens"]
 
-NODES = 1_000_000  # as many as `clients` may be
+NODES = 10_000_000  # as many as `clients` may be
 TEST, TEST_EXAMPLES = -1, 1000  # in place of a node: the test examples, on which no node trains
 SIZES = {"images": 32, "rows": 20, "tokens": 20}
 CLASSES = {"images": 10, "rows": 10, "tokens": 50}

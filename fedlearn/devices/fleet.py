@@ -69,7 +69,7 @@ class Fleet:
     dropout: Floats
     available: Floats
     swing: Floats
-    group: NDArray[np.int64]
+    group: NDArray[np.integer[Any]]
     groups: tuple[str, ...] = ("all",)
     begins_at: float = 0.0
 
@@ -111,7 +111,7 @@ class Fleet:
         """
         given = (seconds_per_example, down, up, startup, dropout, available, swing)
         columns = [np.broadcast_to(np.asarray(each, np.float64), (clients,)) for each in given]
-        kinds = np.broadcast_to(np.asarray(group, np.int64), (clients,))
+        kinds = np.broadcast_to(np.asarray(group, np.min_scalar_type(len(groups))), (clients,))
         numbers = dict(zip(RANGES, columns, strict=True))
         return cls(seed, **numbers, group=kinds, groups=tuple(groups), begins_at=begins_at)
 
