@@ -11,7 +11,7 @@ from fedlearn.config.names import described, setting_names
 from fedlearn.core.errors import SettingError, UsageError
 
 BAD = {
-    "clients": [0, -1, 1_000_001, "many", 2.5],
+    "clients": [0, -1, 10_000_001, "many", 2.5],
     "seed": [-1, 2**63, "x"],
     "rounds.total": [0, "x"],
     "rounds.cohort": [-1],
