@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from fedlearn.auditing.auditor_account import epsilon_at_least
 from fedlearn.auditing.drawn import why_not_coins, why_not_noise
 from fedlearn.auditing.recording import NotAlike
-from fedlearn.privacy.factorization.banded import Banded
+from fedlearn.privacy.factorization.inverse_banded import Factorization
 from fedlearn.privacy.mechanisms.gaussian_share import share_deviation
 from fedlearn.privacy.mechanisms.skellam import share_scale
 
@@ -53,7 +53,7 @@ class Asked:
         Whether the noise of all calls of the round hides the values together.
     is_skellam : bool
         Whether it is Skellam's, which is accounted so.
-    matrix : Banded or None
+    matrix : Banded, InverseBanded or None
         Matrix that correlates the noise of the rounds.
     """
 
@@ -64,7 +64,7 @@ class Asked:
     round_number: int
     is_share: bool = False
     is_skellam: bool = False
-    matrix: Banded | None = None
+    matrix: Factorization | None = None
 
 
 @dataclass

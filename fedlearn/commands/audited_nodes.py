@@ -37,6 +37,14 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "sampled": {**CENTRAL, **POISSON, "rounds.cohort": 2},
     "adaptive": {**CENTRAL, "privacy.clip_quantile": 0.5},
     "correlated": {**CENTRAL, "clients": 9, "rounds.cohort": 3, "rounds.total": 7, "privacy.separation": 3},
+    "inverse": {
+        **CENTRAL,
+        "clients": 9,
+        "rounds.cohort": 3,
+        "rounds.total": 7,
+        "privacy.separation": 3,
+        "privacy.bands": 2,
+    },
     "distributed": {**LOCAL, **SHARED},
     "skellam": {**LOCAL, **SHARED, "privacy.shares": "skellam", "secure.bits": 14},
     "local": LOCAL,
@@ -51,6 +59,7 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 IN_WORDS = {
     "central": "noise of the server, fixed cohorts", "sampled": "noise of the server, Poisson sampling",
     "adaptive": "clipping norm that follows a quantile", "correlated": "correlated noise, nodes wait 3 rounds",
+    "inverse": "correlated noise, two bands of the inverse",
     "distributed": "shares of noise of the nodes", "skellam": "shares of Skellam noise",
     "local": "noise of each node", "fedavgm": "fedavgm after the noise",
     "fedadam": "fedadam after the noise", "alone": "Poisson sampling, rounds without a node",
@@ -58,7 +67,12 @@ IN_WORDS = {
     "secure shares": "secure shares of noise of the nodes",
 }  # fmt: skip
 ATTACKER = 2  # partition of the node that differs
-ATTACKERS = {"correlated": 3, "sampled": 5, "alone": 1}  # in three of seven rounds; in two of three; alone in one
+ATTACKERS = {
+    "correlated": 3,
+    "inverse": 3,
+    "sampled": 5,
+    "alone": 1,
+}  # in three of seven rounds; in two of three; alone in one
 FEW = ("far in one parameter", "far in the parameter without a dimension", "far in all")  # against a mistake
 
 

@@ -29,7 +29,7 @@ from fedlearn.core.errors import SettingError
 from fedlearn.privacy.accounts import GaussianRounds, Guarantee, epsilon_of, epsilons_by_round, noise_multiplier_for
 from fedlearn.privacy.accounts.guarantee import sampled
 from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
-from fedlearn.privacy.factorization.banded import Banded
+from fedlearn.privacy.factorization.inverse_banded import Factorization
 from fedlearn.privacy.population import Study
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class NodePlan:
         Noise multiplier that the settings name, or that the run began with; 0: the smallest that keeps to the budget.
     separation : int, default=1
         Fewest rounds from one participation of a node to its next.
-    correlation : Banded, optional
+    correlation : Banded or InverseBanded, optional
         Matrix C that correlates the noise of rounds, with a row for each; None: it is independent.
     study : Study, optional
         Population for which the noise is meant; None: it is meant for these nodes.
@@ -83,7 +83,7 @@ class NodePlan:
     sampling_rate: float = 1.0
     given: float = 0.0
     separation: int = 1
-    correlation: Banded | None = None
+    correlation: Factorization | None = None
     study: Study | None = None
     clients: int = 0
 
@@ -103,7 +103,7 @@ class NodePlan:
             sampling_rate=config.goal_count / config.clients if is_sampled and not privacy.population else 1.0,
             given=privacy.noise_multiplier,
             separation=separation,
-            correlation=_best(config.rounds.total, separation) if separation > 1 else None,
+            correlation=_best(config.rounds.total, separation, privacy.bands) if separation > 1 else None,
             study=_study_of(config) if privacy.population else None,
             clients=config.clients,
         )
@@ -170,7 +170,7 @@ class NodePlan:
         moved = replace(once, noise_multiplier=once.noise_multiplier / 2)
         return epsilon_of([moved], delta=self.delta)
 
-    def keeping(self, noise_multiplier: float, correlation: Banded | None = None) -> NodePlan:
+    def keeping(self, noise_multiplier: float, correlation: Factorization | None = None) -> NodePlan:
         """Return the plan of a run that goes on with the noise it began with."""
         return replace(self, given=noise_multiplier, correlation=correlation or self.correlation)
 
@@ -182,7 +182,7 @@ def _study_of(config: RunConfig) -> Study:
 
 
 @cache
-def _best(rounds: int, separation: int) -> Banded:
+def _best(rounds: int, separation: int, most_bands: int) -> Factorization:
     from fedlearn.privacy.factorization.planning import best_factorization
 
-    return best_factorization(rounds, separation)
+    return best_factorization(rounds, separation, most_bands)

@@ -21,7 +21,7 @@ from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.state_files import unpack_state
 from server.features.privacy import correlated
-from server.features.privacy.correlated import ROWS, CorrelatedRows
+from server.features.privacy.correlated import INVERSE, MATRIX, ROWS, CorrelatedRows
 from tests.end_to_end.conftest import Run
 
 WAITING = {
@@ -133,6 +133,19 @@ def test_a_resumed_run_goes_on_with_the_stored_rows(execute, undisturbed, monkey
     assert ROWS not in rows_of(resumed.folder), "after the last round no row is kept"
 
 
+FEW = {**WAITING, "privacy.bands": 2}
+
+
+def test_a_run_of_few_bands_keeps_one_row_less_and_resumes(execute, undisturbed, monkeypatch, tmp_path):
+    run = stopped_after(execute, monkeypatch, 4, {**FEW, "out": tmp_path / "run"})
+    stored = rows_of(run.folder)
+    assert len(stored[ROWS]) == 1 and INVERSE in stored and MATRIX not in stored
+    resumed = execute(FEW, engine="inline", out=run.folder)
+    assert resumed.sha == undisturbed(FEW).sha != undisturbed(WAITING).sha
+    assert resumed.summary["bands"] == 2 and resumed.summary["epsilon"] <= 4.0
+    assert ROWS not in rows_of(resumed.folder)
+
+
 def test_a_checkpoint_without_its_rows_is_not_gone_on_with(execute, monkeypatch, tmp_path):
     run = stopped_after(execute, monkeypatch, 4, {**WAITING, "out": tmp_path / "run"})
     monkeypatch.setattr(correlated, "ROWS", "privacy/other")
@@ -195,6 +208,7 @@ def test_more_rounds_than_the_noise_was_correlated_for_are_refused(execute):
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
+        ({"privacy.separation": 1, "privacy.bands": 2}, "without privacy.separation no noise is correlated"),
         ({"privacy.separation": 5}, "3 of 9 clients a round: while others wait no cohort is left: use at most 3"),
         ({"rounds.selector": "poisson"}, "clients are drawn whether or not they have just taken part"),
         ({"privacy.noise_multiplier": 0.5}, "7 rounds cost epsilon"),

@@ -82,6 +82,13 @@ class PrivacySettings(Settings):
             "up in the model, without any assumption on sampling. fedlearn plan recommends a separation."
         ),
     )
+    bands: Annotated[int, Field(ge=0), OF_NODES] = Field(
+        default=0,
+        description=(
+            "Maximum number of bands of the matrix that correlates noise; the server keeps one row of noise fewer, 8 "
+            "bytes a parameter each. 0: as many as privacy.separation allows, which is the least noise."
+        ),
+    )
     records: Annotated[int, Field(ge=0), AlsoCalled({"n_declared"}), OF_RECORDS] = Field(
         default=0,
         description=(

@@ -18,8 +18,9 @@ cut to b bands: Kalinin, Lampert 2024 (arXiv:2405.13763).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,8 @@ class Banded:
     """
 
     rows: FloatArray
+    keeps_fresh: ClassVar[bool] = False
+    """Whether the noise before it was correlated is kept for later rounds, in place of that after."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a matrix that has no inverse."""
@@ -136,9 +139,25 @@ class Banded:
         """
         return math.sqrt(float((self._prefixes() ** 2).sum()) / self.rounds)
 
+    def diagonal(self, done: int) -> float:
+        """Return the number by which the fresh noise of the next round is divided, C[t, t]."""
+        return float(self.rows[done, 0])
+
+    def correction(self, done: int, kept: Sequence[NDArray[Any]]) -> FloatArray:
+        """Return what earlier rows of noise, the latest one last, add to the next round's."""
+        coefficients, total = self.rows[done], np.zeros(kept[-1].size if kept else 1)
+        for coefficient, row in zip(coefficients[1:], reversed(kept), strict=False):
+            total -= coefficient / coefficients[0] * row
+        return total
+
+    def rounding(self) -> float:
+        """Return by how much rounding in all rounds changes C x at most, in steps, for one number."""
+        reach = float(np.abs(self.rows / self.rows[:, :1]).sum(axis=1).max())
+        return (1 + self.bands * 2.0**-8 * reach) * float(self.rows[:, 0].max()) * math.sqrt(self.rounds)
+
     def _prefixes(self) -> FloatArray:
         """Return numbers whose squares add up to those of A C^-1; where all rows are alike, column by column."""
-        if self._is_toeplitz():
+        if self.is_toeplitz():
             prefixes = np.cumsum(inverse_series(self.rows[-1], self.rounds))
             return np.asarray(prefixes * np.sqrt(np.arange(self.rounds, 0, -1)))
         from scipy.linalg import solve_triangular
@@ -146,7 +165,8 @@ class Banded:
         ones = np.tril(np.ones((self.rounds, self.rounds)))
         return np.asarray(solve_triangular(self.matrix(), ones.T, lower=True, trans="T").T)
 
-    def _is_toeplitz(self) -> bool:
+    def is_toeplitz(self) -> bool:
+        """Return whether all rows are alike."""
         return all((self.rows[k:, k] == self.rows[-1, k]).all() for k in range(min(self.bands, self.rounds)))
 
 

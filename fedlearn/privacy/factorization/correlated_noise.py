@@ -14,6 +14,8 @@ answers is that of a Gaussian mechanism with change C d + e': at most sensitivit
 sqrt(n rows), n numbers, in the L2 norm, which s multiplies. The rest is as in `mechanisms.gaussian`. Rows stay below
 2^45 steps except with a probability below 1e-50.
 
+Where C^-1 is banded, and not C, `inverse_banded` has what differs: earlier rows of z are kept, in place of w.
+
 Rows are *secret state*: who knows them subtracts them. They are drawn before a sum is published and never drawn
 again: a round that is run twice with other rows reveals its sum, and the same rows for two sums reveal their
 difference.
@@ -27,7 +29,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.privacy.factorization.banded import Banded, FloatArray
+from fedlearn.privacy.factorization.banded import FloatArray
+from fedlearn.privacy.factorization.inverse_banded import Factorization
 from fedlearn.privacy.mechanisms import integers
 from fedlearn.privacy.mechanisms.gaussian import GRID_BITS, SUMMING
 from fedlearn.privacy.mechanisms.interception import interceptable
@@ -40,7 +43,7 @@ class CorrelatedNoise:
 
     Parameters
     ----------
-    factorization : Banded
+    factorization : Banded or InverseBanded
         Matrix C, with a row for each round.
     separation : int
         Smallest number of rounds from one participation of a unit to its next; somebody else enforces it.
@@ -50,12 +53,13 @@ class CorrelatedNoise:
         That of one Gaussian mechanism, ``noise_multiplier_for(epsilon, delta=delta, rounds=1)``, for all rounds
         together.
     rows : list of ndarray, default=[]
-        The last rows, at most bands - 1, in steps of the grid, the latest one last: to continue a run.
+        The last rows, at most bands - 1, in steps of the grid, the latest one last, to continue a run: of w, or of an
+        `InverseBanded` of z.
     done : int, default=0
         Number of rounds whose rows were drawn.
     """
 
-    factorization: Banded
+    factorization: Factorization
     separation: int
     clip: float
     noise_multiplier: float
@@ -90,14 +94,11 @@ class CorrelatedNoise:
             )
         if any(row.shape != (numbers,) for row in self.rows):
             raise ValueError(f"numbers = {numbers}: earlier rows have {self.rows[-1].size}")
-        coefficients = self.factorization.rows[self.done]
-        fresh = noise.discrete_gaussian(self._scale(numbers) / coefficients[0], (numbers,))
-        correction = np.zeros(numbers)
-        for coefficient, row in zip(coefficients[1:], reversed(self.rows), strict=False):
-            correction -= coefficient / coefficients[0] * row
-        drawn = fresh + np.rint(correction).astype(np.int64)
-        kept = self.factorization.bands - 1
-        self.rows = [*self.rows, drawn][-kept:] if kept else []
+        matrix = self.factorization
+        fresh = noise.discrete_gaussian(self._scale(numbers) / matrix.diagonal(self.done), (numbers,))
+        drawn = fresh + np.rint(matrix.correction(self.done, self.rows)).astype(np.int64)
+        kept = matrix.bands - 1
+        self.rows = [*self.rows, fresh if matrix.keeps_fresh else drawn][-kept:] if kept else []
         self.done += 1
         return drawn
 
@@ -120,7 +121,5 @@ class CorrelatedNoise:
         """Return the standard deviation of z in steps, rounded up: it covers all rounding."""
         matrix = self.factorization
         root, clip = math.sqrt(numbers), math.ldexp(self.clip, -self.exponent) * (1 + SUMMING)
-        reach = float(np.abs(matrix.rows / matrix.rows[:, :1]).sum(axis=1).max())
-        rounding = (1 + matrix.bands * 2.0**-8 * reach) * float(matrix.rows[:, 0].max()) * math.sqrt(matrix.rounds)
-        change = matrix.sensitivity(self.separation) * (clip + root) + rounding * root
+        change = matrix.sensitivity(self.separation) * (clip + root) + matrix.rounding() * root
         return math.nextafter(self.noise_multiplier * change, math.inf)

@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from fedlearn.privacy.factorization.banded import Banded, FloatArray, inverse_series, square_root, toeplitz
 
 Places: TypeAlias = tuple[NDArray[np.intp], ...]
+TOO_FAR = 1e3  # above the logarithm of any number
+FLAT = 1e-3  # largest slope where a search has ended well; one that has not has some 0.5
 SEARCH = {"maxiter": 300, "maxcor": 20, "ftol": 1e-8, "gtol": 1e-9}
 
 
@@ -59,12 +61,21 @@ def optimal(rounds: int, bands: int) -> Banded:
         inverse = inverse_series(column, rounds)
         prefixes = np.cumsum(inverse)
         squares, norm = float(left @ prefixes**2), float(column @ column)
+        if not np.isfinite(squares):  # a step too far: the series of 1 / c grows
+            return TOO_FAR, TOO_FAR * (free - closed.rows[-1, 1:])
         # d prefixes_t / d c_k = -(prefixes * inverse)_(t - k)
         moved = _convolved(prefixes, inverse)
         slope = -2 * _convolved((left * prefixes)[::-1], moved)[::-1][:bands]
         return np.log(squares * norm), (slope / squares + 2 * column / norm)[1:]
 
-    column = np.concatenate([[1.0], minimize(loss, closed.rows[-1, 1:], jac=True, method="L-BFGS-B").x])
+    start = closed.rows[-1, 1:]
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = minimize(loss, start, jac=True, method="L-BFGS-B")
+        if np.abs(found.jac).max() > FLAT and rounds > bands:  # a step went too far: begin nearer to the end
+            nearer = optimal(max(rounds // 2, bands), bands).rows[-1]
+            again = minimize(loss, nearer[1:] / nearer[0], jac=True, method="L-BFGS-B")
+            found = min(found, again, key=lambda each: each.fun)
+    column = np.concatenate([[1.0], found.x])
     return toeplitz(column / np.linalg.norm(column), rounds)
 
 

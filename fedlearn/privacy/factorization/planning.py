@@ -8,10 +8,12 @@ from typing import cast
 
 from fedlearn.privacy.accounts.calibration import noise_multiplier_for
 from fedlearn.privacy.accounts.epsilons import Accountant
-from fedlearn.privacy.factorization.banded import Banded, independent
+from fedlearn.privacy.factorization.banded import independent
+from fedlearn.privacy.factorization.inverse_banded import Factorization, InverseBanded, inverse_square_root
 from fedlearn.privacy.factorization.optimum import optimal, searched
 
 SAMPLING = "sampling"
+FEW = 4  # bands that are compared with as many as a separation allows: three rows of noise are kept
 MOST_SEARCHED = 256  # rounds up to which the search over all banded matrices takes at most a second
 
 
@@ -110,20 +112,36 @@ def options(
         )
         found.append(Option(name, secret, noise, noise * plain, "rounds.selector=poisson"))
     one = noise_multiplier_for(epsilon, delta=delta, rounds=1)
-    for wait in sorted({*waits}, reverse=True):
+    for wait, few in [*((wait, 0) for wait in sorted({*waits}, reverse=True)), *((wait, FEW) for wait in waits[:1])]:
         spaced = f"each of the {what} waits {wait} rounds from one participation to its next"
         spaced += ": no slack" if wait * taken > availability * units - taken else ""
-        matrix = best_factorization(rounds, wait)
+        matrix = best_factorization(rounds, wait, few)
         width = one * matrix.sensitivity(wait)
         words = f"correlated noise, {matrix.bands} bands" if matrix.bands > 1 else "independent noise, waiting"
-        found.append(Option(words, spaced, width, width * matrix.error(), f"privacy.separation={wait}"))
+        words += " of the inverse" if isinstance(matrix, InverseBanded) else ""
+        setting = f"privacy.separation={wait}" + (f" --set privacy.bands={few}" if few else "")
+        found.append(Option(words, spaced, width, width * matrix.error(), setting))
     return sorted(found, key=lambda option: option.error)
 
 
-def best_factorization(rounds: int, separation: int) -> Banded:
-    """Return the factorization of least noise among those that a separation allows."""
-    most = min(separation, rounds)
+def best_factorization(rounds: int, separation: int, most_bands: int = 0) -> Factorization:
+    """Return the factorization of least noise among those that a separation allows.
+
+    Parameters
+    ----------
+    most_bands : int, default=0
+        Most bands of the matrix or of its inverse, one more than the rows of noise that are kept; 0: no limit, with
+        which banded matrices have less noise than banded inverses.
+
+    Examples
+    --------
+    >>> found = best_factorization(1000, 50, 4)
+    >>> type(found).__name__, found.bands, round(found.sensitivity(50) * found.error(), 2)
+    ('InverseBanded', 4, 40.27)
+    """
+    most = min(separation, rounds, most_bands or rounds)
     tried = sorted({most, *(2**power for power in range(1, most.bit_length()))} - {1}) if most > 1 else []
     ways = (optimal, searched) if rounds <= MOST_SEARCHED else (optimal,)
-    found = [independent(rounds), *(make(rounds, bands) for bands in tried[-3:] for make in ways)]
+    found: list[Factorization] = [independent(rounds), *(make(rounds, bands) for bands in tried[-3:] for make in ways)]
+    found += [inverse_square_root(rounds, bands) for bands in range(2, min(most_bands, rounds) + 1)]
     return min(found, key=lambda each: math.prod((each.sensitivity(separation), each.error())))

@@ -18,11 +18,13 @@ from fedlearn.core.state import Array
 from fedlearn.privacy.clipping import SLACK
 from fedlearn.privacy.factorization import CorrelatedNoise
 from fedlearn.privacy.factorization.banded import Banded
+from fedlearn.privacy.factorization.inverse_banded import Factorization, InverseBanded
 from fedlearn.privacy.node_costs import NodePlan
 from fedlearn.privacy.noise import Noise
 from strategies.masked_mean import Float64
 
-MATRIX, ROWS, DONE = "privacy/correlation", "privacy/rows", "privacy/rounds"  # names of arrays in the checkpoint
+MATRIX, INVERSE = "privacy/correlation", "privacy/inverse"  # names of arrays in the checkpoint: one of both, and
+ROWS, DONE = "privacy/rows", "privacy/rounds"
 Memory = Mapping[str, Array]
 
 
@@ -71,12 +73,15 @@ class CorrelatedRows:
 
     def memory(self) -> dict[str, Array]:
         """Return the arrays of the checkpoint after the round that was released last."""
-        found: dict[str, Array] = {MATRIX: self._matrix.rows, DONE: np.array(self._drawn.done)}
+        name = MATRIX if isinstance(self._matrix, Banded) else INVERSE
+        found: dict[str, Array] = {name: self._matrix.rows, DONE: np.array(self._drawn.done)}
         if self._drawn.rows and self._drawn.done < self._matrix.rounds:
             found[ROWS] = np.stack(self._drawn.rows)
         return found
 
 
-def matrix_in(memory: Memory) -> Banded | None:
+def matrix_in(memory: Memory) -> Factorization | None:
     """Return the matrix with which the run of a checkpoint began; None at first, and where noise is independent."""
+    if INVERSE in memory:
+        return InverseBanded(memory[INVERSE])
     return Banded(memory[MATRIX]) if MATRIX in memory else None

@@ -114,6 +114,10 @@ OF_A_POPULATION = within(
         "privacy.separation", lambda asked: asked.config.privacy.population > 0 and asked.config.separates_nodes,
         "these few clients cannot wait as those of a population", "use 1",
     ),
+    Rule(
+        "privacy.bands", lambda asked: asked.config.privacy.bands > 0 and not asked.config.separates_nodes,
+        "without privacy.separation no noise is correlated", "leave it at 0, or give one",
+    ),
     where=lambda asked: asked.config.protects_nodes,
 )  # fmt: skip
 
