@@ -13,10 +13,7 @@ from fedlearn.config.tables.learning_settings import TrainingSettings
 from fedlearn.plugins import tables
 from fedlearn.plugins.registry import Registry
 
-LR_SCHEDULES = Registry(
-    "training.lr_schedule",
-    tables.LR_SCHEDULES,
-)
+LR_SCHEDULES = Registry("training.lr_schedule", tables.LR_SCHEDULES)
 
 
 class LrSchedule(Protocol):
@@ -25,6 +22,16 @@ class LrSchedule(Protocol):
     def __call__(self, training: TrainingSettings, round_number: int, rounds: int, /) -> float:
         """Return the learning rate of a round, from 1, of `rounds` (``rounds.total``)."""
         ...
+
+
+def learning_rate(training: TrainingSettings, round_number: int, rounds: int) -> float:
+    """Return the learning rate of a round, by all settings that change it: what a learner steps by and a result says.
+
+    >>> learning_rate(TrainingSettings(lr=0.3, lr_decay=0.5), 2, 10)
+    0.2
+    """
+    rate: float = LR_SCHEDULES.load(training.lr_schedule)(training, round_number, rounds)
+    return rate
 
 
 def inverse(training: TrainingSettings, round_number: int, rounds: int) -> float:
