@@ -84,7 +84,8 @@ def triangle(training, round_number, rounds):
     ("schedule", "said"),
     [
         (f"{__name__}:warm", "0.0025, rising (lr_schedule = "),
-        (f"{__name__}:triangle", "0.005, rising and falling (lr_schedule = "), ("cosine", "0.05, falling (lr_schedule = cosine)"),
+        (f"{__name__}:triangle", "0.005, rising and falling (lr_schedule = "),
+        ("cosine", "0.05, falling (lr_schedule = cosine)"),
         ("constant", "0.05"), ("of_nodes_alone:warm", "0.05, (lr_schedule = of_nodes_alone:warm)"),
     ],
 )  # fmt: skip

@@ -178,10 +178,9 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
             note = note.partition(";")[0]  # the account has all of it
         tiles.append((metric.title, text_of(metric, run.latest(metric.name)), note))
     tiles += [] if run.log.hides else _sent(run)
-    found = [(each, each.measure(run)) for each in RESULTS]
-    tiles += [
-        (each.column.title, each.column.text(value), each.note(run)) for each, value in found if value is not None
-    ]
+    for column, measure, note in RESULTS:
+        if (value := measure(run)) is not None:
+            tiles.append((column.title, column.text(value), note(run)))
     cpu, memory = (finite(run.summary.get(name)) for name in ("cpu_seconds", "memory_bytes"))
     if cpu is not None and memory is not None and run.status != "unfinished":
         tiles.append(("CPU time", seconds(cpu), f"all cores; {size(memory)} of memory at the end"))
