@@ -82,7 +82,8 @@ def test_another_app_is_imported_from_its_own_files_in_a_process_that_had_ours(t
     (tmp_path / "client" / "app.py").write_text("app = 'the other one'")
     program = (
         "import sys; from fedlearn.engine import apps; from fedlearn.engine.deployment import warm\n"
-        "apps.load_client_app(); warm.forget_ours(); sys.path.insert(0, sys.argv[1]); import client.app; print(client.app.app)"
+        "apps.load_client_app(); warm.forget_ours(); sys.path.insert(0, sys.argv[1])\n"
+        "import client.app; print(client.app.app)"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
