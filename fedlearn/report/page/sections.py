@@ -178,9 +178,9 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
             note = note.partition(";")[0]  # the account has all of it
         tiles.append((metric.title, text_of(metric, run.latest(metric.name)), note))
     tiles += [] if run.log.hides else _sent(run)
-    for column, measure, note in RESULTS:
-        if (value := measure(run)) is not None:
-            tiles.append((column.title, column.text(value), note(run)))
+    for result in RESULTS:
+        if (value := result.measure(run)) is not None:
+            tiles.append((result.column.title, result.column.text(value), result.note(run)))
     cpu, memory = (finite(run.summary.get(name)) for name in ("cpu_seconds", "memory_bytes"))
     if cpu is not None and memory is not None and run.status != "unfinished":
         tiles.append(("CPU time", seconds(cpu), f"all cores; {size(memory)} of memory at the end"))
