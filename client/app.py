@@ -123,5 +123,5 @@ def trial(config: RunConfig) -> NodeTrial:
         check_outputs_on_nodes(model, config)
     fits.try_learner(dataset.train)
     names = fits.tried(model.initial_state(seed=config.seed), dataset.train)
-    notes = (*([KEPT.format(names=names)] if names else []), *empty_nodes(config))
+    notes = (*([KEPT.format(names=names)] if names else []), *fits.learner.notes(), *empty_nodes(config))
     return NodeTrial(notes, why_not, dealt_to(dataset, partitions_of(config)))

@@ -34,6 +34,7 @@ from fedlearn.privacy import PrivacySpent, PrivacyUnit, largest_loss
 from fedlearn.privacy.accounts.repeated_gaussian import GaussianRounds
 from fedlearn.privacy.bookings import Booking
 from fedlearn.privacy.ledger import Ledger
+from fedlearn.privacy.local_dp import OwnNoise
 from fedlearn.runs.ledgers import LedgerFile
 
 if TYPE_CHECKING:
@@ -183,8 +184,6 @@ class NodeBudget:
 @per_run
 def own_noise(config: RunConfig) -> OwnNoise:
     """Return the noise that a node of this run adds to its change, which its ledger books."""
-    from fedlearn.privacy.local_dp import OwnNoise
-
     return OwnNoise.of(config)
 
 

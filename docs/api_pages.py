@@ -21,9 +21,11 @@ from sphinx.pycode import ModuleAnalyzer
 
 import fedlearn
 from fedlearn import api, extend
+from fedlearn.plugins import tables
 
 FOLDER = Path(__file__).parent / "reference" / "api"
 OURS = ("fedlearn.", "client.", "server.", "strategies.")
+LINE, OTHERS = r"^   ~(\S+)$", r"^   others of (\w+)\n"
 PAGE = """:orphan:
 
 {name}
@@ -43,16 +45,33 @@ fedlearn.runs = api.runs  # type: ignore[attr-defined]  # the function: a packag
 
 
 @cache
+def texts() -> dict[str, str]:
+    """Return the text of each page; plugins of a table that no page names stand for a line ``others of TABLE``."""
+    pages = {page.stem: page.read_text(encoding="utf-8") for page in sorted(FOLDER.glob("*.md"))}
+    named = {id(_object(name)) for text in pages.values() for name in re.findall(LINE, text, re.MULTILINE)}
+
+    def others(line: re.Match[str]) -> str:
+        places = [each.replace(":", ".") for each in dict.fromkeys(vars(tables)[line[1]].values())]
+        names = [each if each.startswith("fedlearn.") else f"fedlearn.{each}" for each in places]
+        return "".join(f"   ~{name}\n" for name in names if id(_object(name)) not in named)
+
+    return {name: re.sub(OTHERS, others, text, flags=re.MULTILINE) for name, text in pages.items()}
+
+
+def _object(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
+
+
+@cache
 def groups() -> dict[str, str]:
     """Return the name of each listed object -> the page that lists it."""
-    pages = {page.stem: page.read_text(encoding="utf-8") for page in sorted(FOLDER.glob("*.md"))}
-    return {name: group for group, text in pages.items() for name in re.findall(r"^   ~(\S+)$", text, re.MULTILINE)}
+    return {name: group for group, text in texts().items() for name in re.findall(LINE, text, re.MULTILINE)}
 
 
 @cache
 def _listed() -> dict[str, Any]:
-    parts = {name: name.rpartition(".") for name in groups()}
-    return {name: getattr(import_module(module), attribute) for name, (module, _, attribute) in parts.items()}
+    return {name: _object(name) for name in groups()}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -64,6 +83,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
         page, text = FOLDER / f"{_page_of(name)}.rst", _text(name, group)
         if not page.exists() or page.read_text(encoding="utf-8") != text:  # a page that is written is read again
             page.write_text(text, encoding="utf-8")
+    app.connect("source-read", _with_others)
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-signature", _signature)
     app.connect("doctree-read", _anchors, priority=600)  # after viewcode
@@ -75,6 +95,13 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("missing-reference", _by_last_word)
     app.connect("html-page-context", _side_bar_of_its_group, priority=400)  # before the theme reads it
     return {"parallel_read_safe": True}
+
+
+def _with_others(app: Sphinx, name: str, source: list[str]) -> None:
+    """Name on a page the plugins that its table alone names."""
+    folder, _, page = name.rpartition("/")
+    if folder == "reference/api" and page in texts():
+        source[0] = texts()[page]
 
 
 def _page_of(name: str) -> str:

@@ -3,10 +3,13 @@
     python -m tests.shape                # this checkout
     python -m tests.shape PATH           # another one
     python -m tests.shape --list         # also name the circles, the strings, the long files and the longest chain
+    python -m tests.shape --pick 7 --since COMMIT    # in three files changed since: names that another file explains
 
 A *room* is a file or folder at the root of ``fedlearn/``, and each of the other packages; within ``server/`` and
 ``client/``, a file or folder there. A *floor* is a step of the
 longest way down from room to room. Imports are read from the source, those for typing and those within functions too.
+A name that *another file explains* is imported from the library, and has a word that stands neither in a glossary nor
+in a docstring or comment of the file that uses it.
 A *string that points up* names, in ``fedlearn/``, a module that the layers of ``pyproject.toml`` put above its file.
 """
 
@@ -14,12 +17,14 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Annotated
 
 import typer
@@ -200,11 +205,61 @@ def strings_up(modules: Mapping[str, Module], floors: Mapping[str, int]) -> list
     return found
 
 
+def picked(root: Path, since: str, seed: int) -> list[Path]:
+    """Return three files of the library that have changed since a commit, drawn by a seed."""
+    command = ["git", "-C", str(root), "diff", "--name-only", "--diff-filter=d", since, "--", *LIBRARY]
+    changed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    files = sorted(name for name in changed if name.endswith(".py") and not name.endswith("__init__.py"))
+    return [root / name for name in sorted(Random(seed).sample(files, min(3, len(files))))]
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a text or of names, in lower case and without the s of a plural.
+
+    >>> sorted(words_of("RoundStrategy, _takes_steps"))
+    ['round', 'step', 'strategy', 'take']
+    """
+    return {word.lower().removesuffix("s") for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)}
+
+
+def explained_elsewhere(module: Module, modules: Mapping[str, Module], known: set[str]) -> dict[str, str]:
+    """Return each name that another file explains -> that file; `known` are the words of the glossaries."""
+    text = module.path.read_text(encoding="utf-8")
+    said = [*re.findall(r'"""(.*?)"""', text, re.DOTALL), *re.findall(r"# (.*)", text)]
+    own = known | words_of(" ".join(said))
+    found = {}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in LIBRARY:
+            for alias in node.names:
+                if not words_of(alias.name) <= own:
+                    place = modules.get(f"{node.module}.{alias.name}") or modules.get(node.module or "")
+                    found[alias.name] = str(node.module) if place is None else place.name
+    return found
+
+
+def say_picked(root: Path, since: str, seed: int) -> None:
+    """Print, for three files drawn from a change, the names that another file explains."""
+    modules = modules_in(root)
+    pages = [(root / page).read_text(encoding="utf-8") for page in ("docs/reference/glossary.md", "fedlearn/README.md")]
+    known = words_of(" ".join(text.partition("## Glossary")[2] or text for text in pages))
+    at = {module.path: module for module in modules.values()}
+    for path in picked(root, since, seed):
+        found = explained_elsewhere(at[path], modules, known)
+        print(f"{path.relative_to(root)}: {len(found)}")
+        for name, place in sorted(found.items()):
+            print(f"    {name}  {place}")
+
+
 def main(
     root: Annotated[Path, typer.Argument(help="A checkout.")] = ROOT,
     named: Annotated[bool, typer.Option("--list", help="Name what is counted.")] = False,
+    pick: Annotated[int | None, typer.Option(metavar="SEED", help="Look at three files of a change.")] = None,
+    since: Annotated[str, typer.Option(metavar="COMMIT", help="Where the change begins.")] = "HEAD~1",
 ) -> None:
     """Print the shape of a checkout."""
+    if pick is not None:
+        say_picked(root, since, pick)
+        return
     modules = modules_in(root)
     at_import, of_all_kinds = imports(modules, all_kinds=False), imports(modules, all_kinds=True)
     library = [module for module in modules.values() if module.name.split(".")[0] in LIBRARY]

@@ -17,6 +17,7 @@ from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import Array, State, difference, layout_of
 from fedlearn.privacy.clipping import clipped
 from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
+from fedlearn.secure.noisy import NoisyChanges
 
 SHARED = "sums"  # the name of the one array of an answer whose noise is distributed
 
@@ -72,6 +73,4 @@ def _local(config: RunConfig, change: State, noise: Noise) -> dict[str, Array]:
 
 def _shared(config: RunConfig, change: State, noise: Noise) -> dict[str, Array]:
     """Return a change in whole numbers with a share of the noise."""
-    from fedlearn.secure.noisy import NoisyChanges
-
     return {SHARED: NoisyChanges.of(config, layout_of(change)).shared(change, noise)}

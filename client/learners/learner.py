@@ -29,7 +29,8 @@ class LocalTask:
     config
         The strategy's own settings for the round, as FedProx's ``proximal-mu``.
     memory
-        What the node keeps from message to message, whether or not the fit succeeds; to be changed in place.
+        What the node keeps from message to message, to be changed in place. It stays although the fit fails, and
+        although the server does not count the report; only the sums named in `Learner.counted` are taken back.
     parcels
         What the strategy sent beside the state: name -> named arrays.
     most_examples
@@ -155,6 +156,10 @@ class Learner(Protocol):
 
         By default none is tried: the model tries a step itself (`fedlearn.models.model.Tryable`).
         """
+
+    def notes(self) -> Iterable[str]:
+        """Return lines that are told before round 1: what in the settings is likely not meant with this learner."""
+        return ()
 
     def personal(self, state: State, memory: NodeMemory) -> State:
         """Return the state that the node itself would use, and measures: what it keeps for itself, in its place."""

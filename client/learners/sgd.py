@@ -21,7 +21,6 @@ from torch import Tensor
 from client.learners.augmentation import augmentation_for
 from client.learners.learner import Learner, LocalFit, LocalTask
 from client.learners.optimizers import Optimizer, Update
-from client.learners.rates import LR_SCHEDULES, LrSchedule
 from client.learners.stack import Progress, Stack, networks_for, why_not_stacked
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
@@ -29,12 +28,17 @@ from fedlearn.core.metric import TRAIN_LOSS, WORK_DONE
 from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples
+from fedlearn.models.learning_rates import LR_SCHEDULES, learning_rate
 from fedlearn.models.torch.device import seed_torch
 from fedlearn.models.torch.gradients import owned
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.options import options_for
 
 NOT_ZERO = 1e-6  # added to a norm that is divided by, as torch.nn.utils.clip_grad_norm_ does
+ON_TOP = (
+    "learner {kind} makes its own optimizer; training.momentum = {momentum:g} acts on top of it where it calls "
+    "SGD.optimizer: training.momentum = 0 turns that off"
+)
 
 
 class SGD(Learner):
@@ -72,7 +76,7 @@ class SGD(Learner):
         self._optimizer = Optimizer(self.training, optimizer_options)
         self._stack: Stack | None = None
         self._network = networks_for(model.device)[0]
-        self._lr_schedule: LrSchedule = LR_SCHEDULES.load(self.training.lr_schedule)
+        LR_SCHEDULES.load(self.training.lr_schedule)  # one that there is not is refused here
 
     @classmethod
     def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
@@ -129,6 +133,12 @@ class SGD(Learner):
                 return ""
         return why
 
+    def notes(self) -> Iterator[str]:
+        """Yield a line if ``training.momentum`` acts on top of an optimizer that a derived learner makes."""
+        momentum = self.training.momentum
+        if type(self).optimizer is not SGD.optimizer and self._optimizer.is_ours and momentum:
+            yield ON_TOP.format(kind=type(self).__name__, momentum=momentum)
+
     def torch_seed(self, task: LocalTask) -> int:
         """Return the seed of the random numbers of dropout and augmentation."""
         return seed_for(task.seed, purpose="torch", round_number=task.round_number, node=task.partition_id)
@@ -173,7 +183,7 @@ class SGD(Learner):
 
     def learning_rate(self, round_number: int) -> float:
         """Return the learning rate of a round; by default as ``training.lr_schedule`` says."""
-        return self._lr_schedule(self.training, round_number, self.rounds)
+        return learning_rate(self.training, round_number, self.rounds)
 
     def optimizer(self, parameters: list[Tensor], task: LocalTask) -> Update:
         """Return the function that changes parameters by the gradients of a step; called once a fit.

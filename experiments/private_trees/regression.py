@@ -27,8 +27,8 @@ from fedlearn.private_trees import (
     DPRegressionForest,
     DPRegressionTree,
     DPRelayForest,
-    DPVotedForest,
 )
+from fedlearn.private_trees.numbers.voted import DPVotedForest
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 TARGET = "median_house_value"

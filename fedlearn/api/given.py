@@ -10,6 +10,8 @@ from typing import Any
 from fedlearn.config.names import flags, other_names, setting_names
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.kept_arrays import without_fingerprint
+from fedlearn.data.sources.from_any import brought
 from fedlearn.plugins import objects
 
 IN_PYTHON = (
@@ -59,8 +61,6 @@ def flat_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> d
     if "data.dataset" in flat:
         flat |= _as_dataset(flat["data.dataset"], flat)
         if flat.get("privacy.noise") == "secure" and isinstance(flat["data.dataset"], Dataset):
-            from fedlearn.data.kept_arrays import without_fingerprint
-
             flat["data.dataset"] = without_fingerprint(flat["data.dataset"])
     return {name: as_value(name, value) for name, value in flat.items()}
 
@@ -103,7 +103,6 @@ def _as_dataset(data: Any, flat: Mapping[str, Any]) -> dict[str, Any]:
     """
     if data is None or isinstance(data, str | Dataset | Path) or callable(data):
         return {"data.dataset": data}
-    from fedlearn.data.sources.from_any import brought
 
     found = brought(data)
     settings: dict[str, Any] = {"data.dataset": found.dataset()}

@@ -12,6 +12,10 @@ import pandas as pd
 from rich.console import Console
 
 from fedlearn.api.spelled import as_called
+from fedlearn.report.folders import run_folders
+from fedlearn.report.points import differing, seconds_of
+from fedlearn.report.run_tables import sha_of
+from fedlearn.report.stored import read_run
 
 if TYPE_CHECKING:
     from fedlearn.api.result import Run
@@ -46,9 +50,6 @@ def runs(*folders: str | Path) -> pd.DataFrame:
     >>> fedlearn.runs(run.folder)["state"].tolist()
     ['completed']
     """
-    from fedlearn.report.folders import run_folders
-    from fedlearn.report.stored import read_run
-
     with as_called({}):
         found = run_folders([Path(folder) for folder in folders or (RUNS,)])
     rows = [_row(read_run(name, folder)) for name, folder in found.items()]
@@ -56,8 +57,6 @@ def runs(*folders: str | Path) -> pd.DataFrame:
 
 
 def _row(run: StoredRun) -> dict[str, object]:
-    from fedlearn.report.points import seconds_of
-    from fedlearn.report.run_tables import sha_of
 
     metric = run.metrics.headline
     return {
@@ -86,7 +85,6 @@ class Comparison:
     def settings(self) -> pd.DataFrame:
         """The settings that differ: columns A and B, indexed by setting."""
         from fedlearn.report.comparing import stored_runs
-        from fedlearn.report.points import differing
 
         both = stored_runs(self.first, self.second)
         rows = {name: [run.settings.get(name) for run in both] for name in differing(both)}
@@ -96,7 +94,6 @@ class Comparison:
     def same_bytes(self) -> bool:
         """Whether both have a model, and its SHA-256 is the same."""
         from fedlearn.report.comparing import stored_runs
-        from fedlearn.report.run_tables import sha_of
 
         one, other = map(sha_of, stored_runs(self.first, self.second))
         return one is not None and one == other

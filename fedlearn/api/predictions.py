@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedlearn.api.isolated_call import guest
 from fedlearn.core.errors import UsageError
+from fedlearn.predicting import Preparation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,8 +46,6 @@ class Predicts:
         >>> run.preparation.spec.name
         'digits'
         """
-        from fedlearn.predicting import Preparation
-
         return Preparation.of(self.spec, self.settings)
 
     def inputs(self, examples: Any) -> Any:

@@ -14,7 +14,16 @@ from fedlearn.api.run_frames import frame_of
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.errors import UsageError
 from fedlearn.core.state import State
+from fedlearn.core.stopping import begin, signals_caught
+from fedlearn.data import load_dataset
+from fedlearn.data.data_spec import Examples
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.sources.forms import names_a_column
+from fedlearn.data.sources.from_any import brought
+from fedlearn.data.sources.like import examples_like, held_out_like, scored_like
+from fedlearn.models.loaded import dataset_of, rows_measured
 from fedlearn.plugins import objects
+from fedlearn.report.charts.plots import figure_of
 from fedlearn.runs.file_names import BEST, KEPT, MODEL, MODELS, kept_name
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.stop_requests import ask_to_stop
@@ -247,7 +256,6 @@ class Run(Predicts):
         >>> run.plot("loss").savefig("loss.svg")
         """
         from fedlearn.api.notebook_html import chart_of
-        from fedlearn.report.charts.plots import figure_of
 
         return figure_of(chart_of(self.folder, metric))
 
@@ -297,7 +305,6 @@ class Run(Predicts):
         from fedlearn.api.running import python_says_how_to_go_on
         from fedlearn.api.spelled import as_called
         from fedlearn.commands.forgetting import forgotten
-        from fedlearn.core.stopping import begin, signals_caught
 
         begin()
         way = python_says_how_to_go_on("the same call resumes", is_stored=lambda: True)
@@ -367,14 +374,6 @@ class Run(Predicts):
         return module.eval()
 
     def _examples(self, data: Any) -> Examples:
-        from fedlearn.data import load_dataset
-        from fedlearn.data.data_spec import Examples
-        from fedlearn.data.dataset import Dataset
-        from fedlearn.data.sources.forms import names_a_column
-        from fedlearn.data.sources.from_any import brought
-        from fedlearn.data.sources.like import examples_like, held_out_like, scored_like
-        from fedlearn.models.loaded import dataset_of, rows_measured
-
         if data is None:
             objects.look_in(self.folder)
             rows = rows_measured(self.settings, dataset_of(self.settings), once=True)

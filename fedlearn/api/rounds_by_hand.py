@@ -16,9 +16,11 @@ from fedlearn.commands.shared import resumable, run_settings
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.state import State
+from fedlearn.engine.prepare import prepared
 from fedlearn.plugins.own_packages import claimed
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import SERVER_BY_HAND, SERVER_OPENED
+from fedlearn.runs.kept_objects import objects_kept
 
 ENGINE = "inline"  # the caller's process
 
@@ -170,8 +172,6 @@ def _rounds(config: RunConfig, stack: ExitStack) -> Any:
     from fedlearn import flower
     from fedlearn.engine.apps import load_client_app
     from fedlearn.engine.inline import InlineGrid
-    from fedlearn.engine.prepare import prepared
-    from fedlearn.runs.kept_objects import objects_kept
 
     flower.enter_run()
     flower.log_as_we_do()

@@ -15,7 +15,9 @@ from fedlearn.api.keywords import Keywords
 from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.api.spelled import as_called
+from fedlearn.commands.run_once import run_once
 from fedlearn.commands.shared import Interrupted, run_settings
+from fedlearn.commands.unused_settings import say_unread
 from fedlearn.core.stopping import begin, signals_caught
 from fedlearn.engine.embedded.forkserver import begin_early
 from fedlearn.runs.code_identity import accept_code as accept
@@ -104,14 +106,10 @@ def run(
         if accept_code and folder is not None:
             accept(folder, config)
         if progress:
-            from fedlearn.commands.unused_settings import say_unread
-
             say_unread(given, config)
         made = Path(config.out)
         way = f"resume by fedlearn.run(resume={str(made)!r})"
         with python_says_how_to_go_on(way, is_stored=(made / CHECKPOINT).exists):
-            from fedlearn.commands.run_once import run_once
-
             run_once(
                 config,
                 is_new=folder is None,

@@ -12,6 +12,7 @@ from fedlearn.api.keywords import Keywords
 from fedlearn.api.spelled import as_called
 from fedlearn.commands.shared import run_settings
 from fedlearn.plugins.own_packages import claimed
+from fedlearn.report.partition_report import partitions_of
 
 if TYPE_CHECKING:
     from fedlearn.report.partition_report import Partitions
@@ -41,8 +42,6 @@ def partitions(
     >>> fedlearn.partitions(clients=3, data="digits")
     <Partitions of digits, iid, seed 1: 3 clients with 480 to 481 examples>
     """
-    from fedlearn.report.partition_report import partitions_of
-
     called: dict[str, Any] = {"clients": clients, "data": data, **keywords}
     with as_called(called), guest(), claimed(), TemporaryDirectory(prefix="fedlearn-") as nowhere:
         given = flat_settings(called, settings or {})

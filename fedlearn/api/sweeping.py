@@ -22,6 +22,7 @@ from fedlearn.core.errors import UsageError, quoted
 from fedlearn.core.stopping import begin, signals_caught
 from fedlearn.plugins.own_packages import claimed
 from fedlearn.runs.safe_reading import check_path
+from fedlearn.sweeps.sweep_plan import axis_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +174,6 @@ def _as_flag(value: object) -> object:
 
 
 def _axes(vary: Mapping[str, Sequence[Any]]) -> Axes:
-    from fedlearn.sweeps.sweep_plan import axis_of
 
     for word, values in vary.items():
         if isinstance(values, str) or not isinstance(values, Sequence):

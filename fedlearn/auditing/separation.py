@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.auditing.one_run import OneRunResult, guessed
+from fedlearn.privacy.accounts import GaussianRounds, epsilon_of, noise_multiplier_for
 
 POWER = 0.9  # probability with which a training is to be refuted that has as little noise as `finds` says
 STEPS = 60  # of a bisection
@@ -55,8 +56,6 @@ class CanaryResult:
         confidence: float,
     ) -> CanaryResult:  # fmt: skip
         """Return the result of scores that are larger where a canary looks included, (m,), and of the coins, (m,)."""
-        from fedlearn.privacy.accounts import GaussianRounds, epsilon_of, noise_multiplier_for
-
         each = (1 + confidence) / 2
         guesses = guessed(scores, included, share=share, claimed=claimed, delta=delta, confidence=each)
         mu = separation_at_least(scores[included], scores[~included], confidence=each)

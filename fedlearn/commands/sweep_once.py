@@ -18,8 +18,10 @@ from fedlearn.commands.shared import all_layers
 from fedlearn.config.config_sources import merged
 from fedlearn.core.errors import UsageError, printable
 from fedlearn.core.metrics import KNOWN, declared
+from fedlearn.report.choosing import BETTER_BY, choice_of
 from fedlearn.report.numbers import number_spread, size
 from fedlearn.report.points import counts_in
+from fedlearn.sweeps.best_settings import write_choice
 from fedlearn.sweeps.halving import run_halving
 from fedlearn.sweeps.results import Result, points_of
 from fedlearn.sweeps.sweep_plan import Axes, Plan, Run
@@ -100,7 +102,6 @@ def sweep_once(
 def show(plan: Plan, results: list[Result], folder: Path) -> None:
     """Print the table and what is chosen, and write the page."""
     from fedlearn.report.writing import write_report
-    from fedlearn.sweeps.best_settings import write_choice
 
     if not any(result.completed for result in results):
         return
@@ -115,8 +116,6 @@ def show(plan: Plan, results: list[Result], folder: Path) -> None:
 
 def _table(results: list[Result]) -> Table:
     """Return a table of one row a point: the metrics it is judged by and its upload, means over seeds."""
-    from fedlearn.report.choosing import BETTER_BY, choice_of
-
     points = points_of(results)
     choice = choice_of(points)
     apart = choice.differences if choice is not None and any(choice.differences) else ()

@@ -39,6 +39,7 @@ from fedlearn.models.torch.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.torch.initial import found_initial, initial_from
 from fedlearn.models.torch.misfits import why_it_fails
 from fedlearn.plugins.registry import load_reference
+from fedlearn.plugins.tables import LEARNERS
 from fedlearn.secure.whole import WholeNumbers
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class Traits:
     test_is_public: bool = False
     is_public: bool = False
     tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
-    has_own_rate: bool = False  # whether the module configures its optimizer, so that no setting says the rate
+    has_own_rate: bool = False  # whether module or learner set the learning rate, so that no setting says it
     unsent: State = field(default_factory=dict)
     counts: bool = False
     finishes: bool = False
@@ -297,8 +298,13 @@ def auxiliary_of(settings: Mapping[str, Any], state: State) -> State:
 
 
 def _has_own_rate(config: RunConfig, model: Model) -> bool:
-    is_used = (config.training.learner or model.learner) == LEARNER
-    return is_used and hook_of(getattr(model, "module", None), OPTIMIZERS) is not None
+    name = config.training.learner or model.learner
+    if ":" in name:
+        with suppress(Exception):  # the server may lack the learner
+            usual, own = (load_reference(each).learning_rate for each in (LEARNERS["sgd"], name))
+            return usual is not own
+        return False
+    return name == LEARNER and hook_of(getattr(model, "module", None), OPTIMIZERS) is not None
 
 
 def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:

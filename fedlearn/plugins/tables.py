@@ -144,9 +144,9 @@ STATES = {
 """Learner -> a function (model, config) that returns the run's model with the state that the learner needs."""
 
 LR_SCHEDULES = {
-    "inverse": "client.learners.rates:inverse",
-    "constant": "client.learners.rates:constant",
-    "cosine": "client.learners.rates:cosine",
+    "inverse": "fedlearn.models.learning_rates:inverse",
+    "constant": "fedlearn.models.learning_rates:constant",
+    "cosine": "fedlearn.models.learning_rates:cosine",
 }
 """Learning rates by round."""
 
@@ -178,9 +178,9 @@ STRATEGIES = {
     "fedavg": "strategies.fedavg:FedAvg",
     "fedavgm": "strategies.fedavg:FedAvgM",
     "fedadam": "strategies.fedavg:FedAdam",
-    "fedyogi": "fedlearn.algorithms.fedyogi:FedYogi",
-    "fedadagrad": "fedlearn.algorithms.fedadagrad:FedAdagrad",
-    "fedexp": "fedlearn.algorithms.fedexp:FedExP",
+    "fedyogi": "strategies.fedyogi:FedYogi",
+    "fedadagrad": "strategies.fedadagrad:FedAdagrad",
+    "fedexp": "strategies.fedexp:FedExP",
     "fedprox": "fedlearn.algorithms.fedprox:FedProx",
     "scaffold": "fedlearn.algorithms.scaffold:Scaffold",
     "fednova": "fedlearn.algorithms.fednova:FedNova",

@@ -30,6 +30,7 @@ from fedlearn.privacy.accounts import GaussianRounds, Guarantee, epsilon_of, eps
 from fedlearn.privacy.accounts.guarantee import sampled
 from fedlearn.privacy.budget import NeighboringRelation, PrivacyUnit
 from fedlearn.privacy.factorization.inverse_banded import Factorization
+from fedlearn.privacy.factorization.planning import best_factorization
 from fedlearn.privacy.population import Study
 
 if TYPE_CHECKING:
@@ -183,6 +184,4 @@ def _study_of(config: RunConfig) -> Study:
 
 @cache
 def _best(rounds: int, separation: int, most_bands: int) -> Factorization:
-    from fedlearn.privacy.factorization.planning import best_factorization
-
     return best_factorization(rounds, separation, most_bands)

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 if TYPE_CHECKING:
     from fedlearn.private_trees.estimators import *  # noqa: F403
 
 
+LEAVING = {"DPVotedForest": "DPRelayForest has smaller errors: use DPRelayForest or DPBoostingRegressor"}
+"""Estimator that the next release does not have -> why, and what to use."""
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in LEAVING:
+        warn(f"{name} leaves with the next release: {LEAVING[name]}", DeprecationWarning, stacklevel=2)
     return getattr(import_module("fedlearn.private_trees.estimators"), name)
 
 

@@ -8,7 +8,7 @@ from fedlearn.private_trees.node_table import MalformedTree, NodeTable, union
 from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionTree
 from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
 from fedlearn.private_trees.numbers.relay_forest import DPRelayForest, DPRelayTree
-from fedlearn.private_trees.numbers.voted import DPVotedForest
+from fedlearn.private_trees.numbers.voted import DPVotedForest  # noqa: F401  it leaves: not in `__all__`
 from fedlearn.private_trees.private_search import PrivateSearch
 from fedlearn.private_trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
 from fedlearn.private_trees.sums.naive_bayes import DPNaiveBayes
@@ -24,7 +24,6 @@ __all__ = [
     "DPRegressionTree",
     "DPRelayForest",
     "DPRelayTree",
-    "DPVotedForest",
     "Domain",
     "MalformedTree",
     "NodeTable",

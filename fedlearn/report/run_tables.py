@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from fedlearn.core.metric import Metric
 from fedlearn.core.metrics import COUNTS_IN
@@ -39,6 +40,22 @@ from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 from fedlearn.report.words import readable, short_names, word
 
+
+class Result(NamedTuple):
+    """A number of a run: a tile on the page of one run, and a column in the tables of many."""
+
+    column: Column
+    measure: Measure  # None of a run that has none
+    note: Callable[[StoredRun], str]  # below the tile
+
+
+def _rounds_in_words(run: StoredRun) -> str:
+    each = seconds(seconds_of(run) / len(run.rounds))
+    return "1 round" if len(run.rounds) == 1 else f"{len(run.rounds)} rounds, {each} each"
+
+
+RESULTS = (Result(Column("seconds", "time", seconds, spread_form=seconds_spread), seconds_of, _rounds_in_words),)
+"""Results behind scores and bytes. A new one is a line here."""
 NOT_IN_PAPERS = ("seconds", "model_sha256")
 SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them
 
@@ -60,7 +77,7 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
         *(smaller if any(map(is_compressed, runs)) else ()),
         (Column("bytes_down", "downloaded", size, spread_form=size_spread), lambda run: run.sent("bytes_down")),
         *measured_in(runs),
-        (Column("seconds", "time", seconds, spread_form=seconds_spread), seconds_of),
+        *((each.column, each.measure) for each in RESULTS if any(each.measure(run) is not None for run in runs)),
     ]
 
 

@@ -20,6 +20,7 @@ from fedlearn.config import RunConfig
 from fedlearn.config.baselines import NONE
 from fedlearn.config.tables.round_settings import StopSettings
 from fedlearn.core.errors import SettingError, UsageError
+from fedlearn.report.number_rows import read_rows
 from fedlearn.runs.file_names import MODEL, TABLE
 from fedlearn.runs.folder import RunFolder
 
@@ -160,8 +161,6 @@ def _anchor_size(config: RunConfig, folder: RunFolder) -> int:
 
 def _rows_of(folder: RunFolder, anchor: int) -> list[dict[str, float]]:
     """Return the rounds of a trial, without the bytes of the anchors that were sent in them."""
-    from fedlearn.report.number_rows import read_rows
-
     problems: list[str] = []
     rows = [{name: value or 0.0 for name, value in row.items()} for row in read_rows(folder.path / TABLE, problems)]
     return [row | {"bytes_down": row["bytes_down"] - anchor * row.get("anchors_sent", 0.0)} for row in rows]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,9 +15,8 @@ from fedlearn.core.metric import NODE_ROWS, PRIVATE_ROWS, TEST_ROWS, VALIDATION_
 from fedlearn.core.metrics import COUNTS_IN
 from fedlearn.core.state import Layout, State
 from fedlearn.models import model_spec
+from fedlearn.models.learning_rates import learning_rate as rate_in
 from fedlearn.models.loaded import analysis_of, statistics_of
-from fedlearn.plugins.registry import load_reference
-from fedlearn.plugins.tables import LR_SCHEDULES
 from fedlearn.runs.analysis_answers import write_answer
 from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.folder import RunFolder
@@ -30,6 +30,7 @@ from server.run import ServerRun
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
 SEEDED_NODES = "seeded noise: reproducible, protects nobody"
 SECURE_MODS = "what client.mods draw no seed gives: not reproducible"
+SAID_OF = 100  # rounds whose learning rates are compared
 
 
 def write_summary(
@@ -166,7 +167,7 @@ def _spent_by_strategy(run: ServerRun) -> dict[str, object]:
 
 
 def learning_rate(config: RunConfig) -> str:
-    """Return the learning rate, with how it changes from round to round; empty of models that take no steps.
+    """Return the learning rate of round 1, with how it changes; empty of models that take no steps.
 
     >>> learning_rate(RunConfig())
     '0.05, falling (lr_schedule = inverse, lr_decay = 0.1)'
@@ -174,15 +175,26 @@ def learning_rate(config: RunConfig) -> str:
     training, total = config.training, config.rounds.total
     if not model_spec(config.model.name).trains_in_steps:
         return ""
-    if training.lr_schedule == "constant" or (training.lr_schedule == "inverse" and not training.lr_decay):
-        return f"{training.lr:g}"
-    way = ""
+    first, way = training.lr, ""
     with suppress(Exception):  # a schedule of the user's own may be known to nodes alone
-        schedule = load_reference(LR_SCHEDULES.get(training.lr_schedule, training.lr_schedule))
-        first, last = (schedule(training, number, total) for number in (1, total))
-        way = "falling " if last < first else "rising " if last > first else ""
+        some = sorted({1, total, *range(1, total, max(total // SAID_OF, 1))})
+        rates = [rate_in(training, number, total) for number in some]
+        first, way = rates[0], _way(rates)
+    is_flat = training.lr_schedule == "constant" or (training.lr_schedule == "inverse" and not training.lr_decay)
+    if is_flat and not way:
+        return f"{first:g}"
     decay = f", lr_decay = {training.lr_decay:g}" if training.lr_schedule == "inverse" else ""
-    return f"{training.lr:g}, {way}(lr_schedule = {training.lr_schedule}{decay})"
+    return f"{first:g}, {way}(lr_schedule = {training.lr_schedule}{decay})"
+
+
+def _way(rates: Sequence[float]) -> str:
+    """Return how a learning rate changes from round to round, and a space; empty where it does not.
+
+    >>> _way([0.1, 0.2]), _way([0.1, 0.2, 0.15]), _way([0.1, 0.1])
+    ('rising ', 'rising and falling ', '')
+    """
+    rises, falls = (any(sign * (last - first) > 0 for first, last in pairwise(rates)) for sign in (1, -1))
+    return " and ".join(["rising"] * rises + ["falling"] * falls) + " " * (rises or falls)
 
 
 def noise_notice(run: ServerRun) -> str:

@@ -109,3 +109,18 @@ def test_what_a_row_has_imported_before_workers_are_forked_is_what_its_model_nee
     row = MODELS[name]
     of_trees = {"numba", "sklearn"} if "private_trees" in row.build else set()
     assert imported_by(", ".join(row.imports)) >= {*of_trees, row.build.partition(":")[0]}
+
+
+def test_a_file_of_algorithms_sets_something_at_the_nodes_and_one_of_strategies_does_not():
+    for name, reference in plugins.STRATEGIES.items():
+        sets_nodes = name in plugins.ALGORITHMS or bool(getattr(load_reference(reference), "learner", ""))
+        package, _, file = reference.partition(":")[0].rpartition(".")
+        assert package != "fedlearn.algorithms" or sets_nodes, f"{name}: strategies/{file}.py is its place"
+        assert not package.startswith("strategies") or not sets_nodes, f"{name}: algorithms/{file}.py is its place"
+
+
+def test_no_learner_of_ours_has_a_learning_rate_that_the_settings_do_not_say():
+    sgd = TABLES["client.learners:LEARNERS"].load("sgd")
+    for name, reference in plugins.LEARNERS.items():
+        kind = load_reference(reference)
+        assert not issubclass(kind, sgd) or kind.learning_rate is sgd.learning_rate, name

@@ -7,10 +7,12 @@ import logging
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
 from torch import nn
 
 import fedlearn
+from client.learners.sgd import SGD
 from fedlearn.commands.shared import result_table
 from fedlearn.config import config_from
 from fedlearn.core.errors import UsageError
@@ -73,15 +75,48 @@ def warm(training, round_number, rounds):
     return training.lr * round_number / rounds
 
 
+def triangle(training, round_number, rounds):
+    """A schedule that rises, then falls."""
+    return training.lr * min(round_number, rounds - round_number + 1) / (rounds / 2)
+
+
 @pytest.mark.parametrize(
     ("schedule", "said"),
     [
-        (f"{__name__}:warm", "0.05, rising (lr_schedule = "), ("cosine", "0.05, falling (lr_schedule = cosine)"),
+        (f"{__name__}:warm", "0.0025, rising (lr_schedule = "),
+        (f"{__name__}:triangle", "0.005, rising and falling (lr_schedule = "),
+        ("cosine", "0.05, falling (lr_schedule = cosine)"),
         ("constant", "0.05"), ("of_nodes_alone:warm", "0.05, (lr_schedule = of_nodes_alone:warm)"),
     ],
 )  # fmt: skip
 def test_a_rate_is_said_to_change_as_its_schedule_does(schedule, said):
     assert learning_rate(config_from({"training.lr_schedule": schedule})).startswith(said)
+
+
+class Heavy(SGD):
+    """Steps by a velocity of its own, at a rate of its own."""
+
+    def learning_rate(self, round_number):
+        return 0.01
+
+    def optimizer(self, parameters, task):
+        step, velocity = super().optimizer(parameters, task), [torch.zeros_like(each) for each in parameters]
+
+        def update(gradients):
+            torch._foreach_mul_(velocity, 0.5)
+            torch._foreach_add_(velocity, gradients)
+            step([each.clone() for each in velocity])
+
+        return update
+
+
+def test_a_learner_with_its_own_optimizer_and_rate_is_told_which_settings_still_act(tmp_path):
+    given = {**SMALL, "model": "linear", "settings": {"training.learner": f"{__name__}:Heavy"}}
+    run = fedlearn.run(out=tmp_path / "run", **given)
+    assert [note for note in run.summary["notices"] if "training.momentum = 0.9 acts on top of it" in note]
+    assert "learning_rate" not in run.summary
+    given["settings"]["training.momentum"] = 0.0
+    assert "notices" not in fedlearn.run(out=tmp_path / "without", **given).summary
 
 
 @pytest.mark.parametrize("settings", [{}, {"evaluation.where": "nodes"}, {"evaluation.nodes": 4}])

@@ -43,21 +43,6 @@ LAWS: dict[str, dict[str, object]] = {
 }
 """Law -> what differs in its problem from that of the algorithm."""
 
-SAYS = {
-    "walk": "every round is that of the paper's formulas",
-    "unequal steps": "the same where clients take 2 and 10 steps",
-    "momentum": "the same with momentum 0.9 in the local steps",
-    "weak pull": "the same with alpha 0.1 and 50 steps",
-    "optimum": "it comes to rest at the common optimum, 7.5",
-    "optimum, exact steps": "the same, of clients that solve their problems",
-    "optimum, unequal sizes": "the same where one has five times the examples, and weighs as many: 9.375",
-    "one node": "with one client it is plain SGD",
-    "nodes alike": "with clients that are alike it is plain SGD",
-    "ranks": "the same where clients have adapters of ranks 1, 2, 3 and 2",
-    "off": "without its own term it is FedAvg",
-}
-"""Law -> what it says, in one line."""
-
 OFF: dict[str, dict[str, object]] = {
     "moon": {"training.options.mu": 0.0}, "fedsam": {"training.options.rho": 0.0},
     "qfedavg": {"training.options.q": 0.0}, "ditto": {"training.options.pull": 0.0},

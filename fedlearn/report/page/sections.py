@@ -33,10 +33,9 @@ from fedlearn.report.points import (
     compression_ratio,
     is_compressed,
     points_of,
-    seconds_of,
     shown,
 )
-from fedlearn.report.run_tables import sha_of
+from fedlearn.report.run_tables import RESULTS, sha_of
 from fedlearn.report.run_traffic import bits_down, bits_up, bytes_total, seconds_on_devices
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.words import heading, word
@@ -179,9 +178,9 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
             note = note.partition(";")[0]  # the account has all of it
         tiles.append((metric.title, text_of(metric, run.latest(metric.name)), note))
     tiles += [] if run.log.hides else _sent(run)
-    each = seconds(seconds_of(run) / len(run.rounds))
-    count = "1 round" if len(run.rounds) == 1 else f"{len(run.rounds)} rounds, {each} each"
-    tiles.append(("time", seconds(seconds_of(run)), count))
+    for result in RESULTS:
+        if (value := result.measure(run)) is not None:
+            tiles.append((result.column.title, result.column.text(value), result.note(run)))
     cpu, memory = (finite(run.summary.get(name)) for name in ("cpu_seconds", "memory_bytes"))
     if cpu is not None and memory is not None and run.status != "unfinished":
         tiles.append(("CPU time", seconds(cpu), f"all cores; {size(memory)} of memory at the end"))

@@ -40,6 +40,12 @@ def test_the_last_report_is_taken_out_once(memory):
     assert kept(memory) == [[1.0, 0.0], [0.0, 2.0]]
 
 
+def test_other_memory_stays_although_the_report_is_taken_out(memory):
+    memory.arrays["velocity"] = {"w": np.ones(4, np.float32)}
+    assert undo(memory, At(4, 2))
+    assert memory.arrays["velocity"]["w"].tolist() == [1.0] * 4
+
+
 @pytest.mark.parametrize("at", [At(4, 1), At(4, 3), At(1, 1), At(5, 2), At(0, 0)])
 def test_a_notice_of_another_attempt_changes_nothing(memory, at):
     assert not undo(memory, at)

@@ -12,9 +12,9 @@ from fedlearn.private_trees import (
     DPRegressionForest,
     DPRegressionTree,
     DPRelayForest,
-    DPVotedForest,
     NodeTable,
 )
+from fedlearn.private_trees.numbers.voted import DPVotedForest
 from fedlearn.private_trees.tree_drawing import Words, export_text, plot
 from tests.unit.private_trees.classes.private_classifiers import MAKERS, examples, made
 

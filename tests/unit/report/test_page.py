@@ -16,11 +16,16 @@ from fedlearn.core.gains import Gains
 from fedlearn.core.metric import ACCURACY, LOSS, TRAIN_LOSS
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.spread import Spread
+from fedlearn.report import run_tables
 from fedlearn.report.folders import run_folders
+from fedlearn.report.numbers import count
+from fedlearn.report.page import sections
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
+from fedlearn.report.run_tables import Result
 from fedlearn.report.stored import read_run
+from fedlearn.report.tables import Column
 from fedlearn.report.words import HEADINGS
 from fedlearn.report.writing import title_of, write_page, write_report
 from tests.unit.report.conftest import FIXED, STARTED, rows_of, write_nodes
@@ -521,3 +526,14 @@ def test_counts_on_tiles_and_in_tables_are_whole_numbers(page_for, make_run):
         assert words in said
     runs = page_for(make_run("b", rows=rows, started=started), make_run("c", rows=rows, started=started)).text
     assert ">43</td>" in runs and ">43.0" not in runs
+
+
+def test_a_result_is_a_tile_of_one_run_and_a_column_of_many(monkeypatch, page_for, make_run):
+    biggest = Result(
+        Column("largest", "largest cohort", count), lambda run: max(run.column("cohort")), lambda _: "here"
+    )
+    monkeypatch.setattr(run_tables, "RESULTS", (*run_tables.RESULTS, biggest))
+    monkeypatch.setattr(sections, "RESULTS", run_tables.RESULTS)
+    assert "largest cohort 2 here" in page_for(make_run("a", rows=rows_of([0.5, 0.6]))).said
+    runs = page_for(make_run("b", rows=rows_of([0.5])), make_run("c", rows=rows_of([0.6]))).text
+    assert ">largest cohort</th>" in runs

@@ -13,6 +13,7 @@ from flwr.app import RecordDict
 
 from fedlearn import wire
 from fedlearn.core.state import Array, Layout, State, Update, UpdateKind, dense_update
+from fedlearn.private_trees.node_table import NodeTable, union
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 
@@ -41,8 +42,6 @@ class ForestUnion(RoundStrategy[Collected]):
 
     def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the state's trees and the reported ones, in the order of the cohort."""
-        from fedlearn.private_trees.node_table import NodeTable, union
-
         state, updates = turn.state, turn.total.updates
         if not updates:
             return Step(state)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from fedlearn.core.state import UpdateKind
 from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion, members
+from fedlearn.private_trees.node_table import NodeTable, union
 from strategies.base import Step, Turn
 from strategies.collected import Collected
 
@@ -35,8 +36,6 @@ class Relay(ForestUnion):
 
     def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the state's trees and the reported trees, whose values are divided by the number of reports."""
-        from fedlearn.private_trees.node_table import NodeTable, union
-
         state = turn.state
         grown = [NodeTable.from_arrays(members(update, state)) for _, update in turn.total.updates]
         if not grown:

@@ -17,7 +17,6 @@ from fedlearn.private_trees import (
     DPRegressionForest,
     DPRegressionTree,
     DPRelayForest,
-    DPVotedForest,
     NotPrivateWarning,
     union,
 )
@@ -25,6 +24,7 @@ from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.numbers.planned_trees import grow_trees, target_of_values
 from fedlearn.private_trees.numbers.randomness import part_sources
 from fedlearn.private_trees.numbers.training_set import TrainingSet
+from fedlearn.private_trees.numbers.voted import DPVotedForest
 from fedlearn.private_trees.predicting import predict
 from tests.oracles.private_estimators import WEIGHTS
 

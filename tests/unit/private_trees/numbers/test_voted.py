@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.private_trees import DPVotedForest
+import fedlearn.private_trees
+from fedlearn.private_trees.numbers.voted import DPVotedForest
 
 SEEDED = {"bounds": (0.0, 1.0), "target_bounds": (-1.0, 3.0), "noise": "seeded", "random_state": 7}
 
@@ -24,3 +25,8 @@ def test_groups_must_divide_the_nodes(data):
 def test_a_number_below_one_is_named(name, value, data):
     with pytest.raises(ValueError, match=f"{name} = 0: must be 1 or more"):
         DPVotedForest(**{**SEEDED, name: value}).fit(*data)
+
+
+def test_it_is_said_to_leave_where_it_is_taken_from_the_package():
+    with pytest.warns(DeprecationWarning, match="use DPRelayForest or DPBoostingRegressor"):
+        assert fedlearn.private_trees.DPVotedForest is DPVotedForest

@@ -15,18 +15,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedlearn.extend import (
-    Array,
-    Float64,
-    MaskedSum,
-    Metric,
-    NonNegative,
-    ServerOptimizer,
-    Step,
-    Turn,
-    UpdateKind,
-    change_of,
-)
+from fedlearn.config.fields import NonNegative
+from fedlearn.core.metric import Metric
+from fedlearn.core.state import Array, UpdateKind
+from strategies.base import Step, Turn
+from strategies.fedavg import ServerOptimizer, change_of
+from strategies.masked_mean import Float64, MaskedSum
 
 STEP = Metric("server_step", note="of the mean change; 1 is FedAvg")
 

@@ -7,24 +7,23 @@ Sources: Li et al. 2020 (arXiv:1907.02189), theorem 1, for one that falls as one
 from __future__ import annotations
 
 from math import cos, pi
-from typing import Protocol
 
 from fedlearn.config.tables.learning_settings import TrainingSettings
 from fedlearn.plugins import tables
 from fedlearn.plugins.registry import Registry
 
-LR_SCHEDULES = Registry(
-    "training.lr_schedule",
-    tables.LR_SCHEDULES,
-)
+LR_SCHEDULES = Registry("training.lr_schedule", tables.LR_SCHEDULES)
+"""Functions (training, round_number, rounds) -> the learning rate of a round, from 1, of ``rounds.total``."""
 
 
-class LrSchedule(Protocol):
-    """One way from round to round."""
+def learning_rate(training: TrainingSettings, round_number: int, rounds: int) -> float:
+    """Return the learning rate of a round, by all settings that change it: what a learner steps by and a result says.
 
-    def __call__(self, training: TrainingSettings, round_number: int, rounds: int, /) -> float:
-        """Return the learning rate of a round, from 1, of `rounds` (``rounds.total``)."""
-        ...
+    >>> learning_rate(TrainingSettings(lr=0.5, lr_decay=1.0), 2, 10)
+    0.25
+    """
+    rate: float = LR_SCHEDULES.load(training.lr_schedule)(training, round_number, rounds)
+    return rate
 
 
 def inverse(training: TrainingSettings, round_number: int, rounds: int) -> float:

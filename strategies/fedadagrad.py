@@ -7,7 +7,10 @@ Source: Reddi et al. 2021, "Adaptive federated optimization" (arXiv:2003.00295),
 
 import numpy as np
 
-from fedlearn.extend import Array, Float64, Positive, ServerOptimizer
+from fedlearn.config.fields import Positive
+from fedlearn.core.state import Array
+from strategies.fedavg import ServerOptimizer
+from strategies.masked_mean import Float64
 
 
 class FedAdagrad(ServerOptimizer):

@@ -8,7 +8,9 @@ Source: Reddi et al. 2021, "Adaptive federated optimization" (arXiv:2003.00295),
 
 import numpy as np
 
-from fedlearn.extend import Array, FedAdam, Float64
+from fedlearn.core.state import Array
+from strategies.fedavg import FedAdam
+from strategies.masked_mean import Float64
 
 
 class FedYogi(FedAdam):
