@@ -120,6 +120,9 @@ LIMITS = {
     "agreed": Option(
         str | None, None, "NAME,...", "With --ask: models whose runs need no answer (default: none).", OWNER,
     ),
+    "code": Option(
+        str | None, None, "SHA256,...", "With --ask: code of no fedlearn table that may run (default: none).", OWNER,
+    ),
     "declared": Option(
         str | None, None, "FILE",
         "With --own-data: the .toml file that declares the table; no server can change it.", OWNER,

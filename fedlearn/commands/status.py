@@ -75,7 +75,7 @@ def _of_client(ledger: Path | None, policy: Path | None, ask: Path | None) -> di
             agreements = Agreements(ask)
             found["waiting"] = [*agreements.waiting()]
             found["answers"] = [
-                {"when": each.when[:19], "run": each.run, "answer": each.answer, "why": each.why}
+                {"when": each.when[:19], "run": each.run or each.page, "answer": each.answer, "why": each.why}
                 for each in agreements.answers()
             ]
     except LedgerDamaged as error:
@@ -93,7 +93,8 @@ def _lines(mine: dict[str, Any]) -> Iterator[str]:
     for run in mine["waiting"]:
         yield f"run {run}: waits for your answer"
     for each in mine["answers"]:
-        yield printable(f"{each['when']} run {each['run']}: {each['answer']} {each['why']}".strip())
+        what = "" if each["answer"].endswith("code") else "run "
+        yield printable(f"{each['when']} {what}{each['run']}: {each['answer']} {each['why']}".strip())
     if not any(mine.values()):
         yield "this client has done nothing yet"
 
