@@ -16,7 +16,7 @@ def agree(
     study: Annotated[str, typer.Option(metavar="ID", help="Agree to this run, and to others with another seed.")] = "",
     no: Annotated[str, typer.Option(metavar="ID", help="Refuse this run, also with another seed.")] = "",
     code: Annotated[
-        str, typer.Option(metavar="SHA256", help="Allow code that is in no table of fedlearn, as a page shows it.")
+        str, typer.Option(metavar="SHA256", help="Allow other code than fedlearn's, by the SHA-256 that a page shows.")
     ] = "",
     no_code: Annotated[str, typer.Option("--no-code", metavar="SHA256", help="Allow this code no longer.")] = "",
     why: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for your log.")] = "",

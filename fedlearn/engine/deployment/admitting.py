@@ -324,7 +324,12 @@ class Admissions:
 def fingerprint_of(key: str) -> str:
     """Return the SHA-256 of a public key, or of the first one that it follows, in groups of four hexadecimal digits."""
     (listed,) = listed_keys(key.encode())
-    digits = sha256(listed.first).hexdigest()
+    return grouped(listed.first)
+
+
+def grouped(key: bytes) -> str:
+    """Return the SHA-256 of the bytes of a key as a fingerprint."""
+    digits = sha256(key).hexdigest()
     return "-".join(digits[at : at + 4] for at in range(0, 32, 4))
 
 
