@@ -57,6 +57,10 @@ OPTIONS = {
     "keys": Option(
         Path, Path("keys"), "FOLDER", "Folder with this client's private key, a file named by its number.", NODE, False,
     ),
+    "passphrase_file": Option(
+        Path | None, None, "FILE", "File with the key's passphrase (else FEDLEARN_PASSPHRASE, or the terminal).", NODE,
+        False,
+    ),
     "claims": Option(
         Path, Path("claims"), "FOLDER", "Folder shared by the clients of this machine, each with another key.", NODE,
         False,

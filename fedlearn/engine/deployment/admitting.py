@@ -25,6 +25,7 @@ from pathlib import Path
 
 from fedlearn.core.errors import UsageError, printable, quoted
 from fedlearn.engine.deployment.deployment_keys import new_node_key, public_line
+from fedlearn.engine.deployment.key_passphrase import Passphrase
 from fedlearn.privacy.ledger_lines import LedgerDamaged, check_of, line_of, sound_lines
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.ledgers import LedgerFile
@@ -80,49 +81,59 @@ class Request:
         return [f"the name has letters that are not Latin: {named}"] if odd else []
 
 
-def make_request(folder: Path, *, name: str, server: str) -> Path:
+def make_request(folder: Path, *, name: str, server: str, passphrase: Passphrase | None = None) -> Path:
     """Make a key pair and a request for it, unless they are there; return the path of the request.
 
     Raises
     ------
     UsageError
-        If the name is empty, too long or not printable.
+        If the name is empty, too long or not printable, or the passphrase of the key is missing or wrong.
     """
     if not name.strip() or len(name) > LONGEST_NAME or printable(name) != name:
         raise UsageError(f"--name {quoted(name)}: give a printable name of 1 to {LONGEST_NAME} letters")
     key_file, request_file = folder / "own.key", folder / "request.json"
     if not request_file.exists():
         folder.mkdir(parents=True, exist_ok=True)
+        passphrase = passphrase or Passphrase()
         if not key_file.exists():
-            key_file.touch(mode=0o600)
-            key_file.write_bytes(new_node_key())
-        key = NodeKey(key_file.read_bytes())
+            _write_private(key_file, passphrase)
+        key = NodeKey(passphrase.opened(key_file))
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        asked = Request(unicodedata.normalize("NFC", name.strip()), public_line(key_file.read_bytes()), now, server)
+        asked = Request(unicodedata.normalize("NFC", name.strip()), public_line(key.file), now, server)
         signed = replace(asked, signature=key.sign(asked.statement).hex())
         write_atomically(request_file, json.dumps(asdict(signed), indent=1).encode() + b"\n")
     return request_file
 
 
-def make_rotation(folder: Path) -> Path:
+def _write_private(file: Path, passphrase: Passphrase) -> None:
+    sealed = passphrase.sealed(file, new_node_key())
+    file.touch(mode=0o600)
+    file.write_bytes(sealed)
+
+
+def make_rotation(folder: Path, passphrase: Passphrase | None = None) -> Path:
     """Make a new key pair, and a request for it which the key before has signed, too; return the path of the request.
 
     The new key is ``N.new`` beside the key ``N``, or ``own.new`` beside ``own.key``. Called again, it changes nothing
-    until the new key has taken the place of the old one.
+    until the new key has taken the place of the old one. The new one has the passphrase of the old one.
 
     Raises
     ------
     UsageError
-        If there is no key, or more than one.
+        If there is no key, or more than one; or its passphrase is missing or wrong.
     """
     there = [path for path in folder.glob("*") if path.name == "own.key" or path.name.isdecimal()]
     if len(there) != 1:
         raise UsageError(f"--folder {folder}: it has {len(there)} keys: name the folder that has one, your own")
-    old, new_file, file = NodeKey(there[0].read_bytes()), there[0].with_name(f"{there[0].stem}.new"), folder / ROTATION
+    passphrase = passphrase or Passphrase()
+    old, new_file, file = (
+        NodeKey(passphrase.opened(there[0])),
+        there[0].with_name(f"{there[0].stem}.new"),
+        folder / ROTATION,
+    )
     if not new_file.exists():
-        new_file.touch(mode=0o600)
-        new_file.write_bytes(new_node_key())
-    new = NodeKey(new_file.read_bytes())
+        _write_private(new_file, passphrase)
+    new = NodeKey(passphrase.opened(new_file))
     before = [each for each in (folder / ROTATION, folder / "request.json") if each.exists()]
     asked = [read_request(each.read_bytes()) for each in before]
     if any(listed_keys(each.key.encode())[0].key == new.public for each in asked):
