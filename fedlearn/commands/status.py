@@ -104,7 +104,7 @@ def _show(found: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from fedlearn.engine.deployment.status_page import clock_of
+    from fedlearn.engine.deployment.status_page import clock_of, memory_of
 
     console = Console()
     sites = Table(
@@ -143,6 +143,6 @@ def _show(found: dict[str, Any]) -> None:
     console.print()
     console.print(runs if found["runs"] else "there is no run")
     free = ", ".join(f"{name} {size / 1e9:.1f} GB" for name, size in found["disk_free_bytes"].items())
-    console.print(
-        f"\nfree: {free or 'no such folders'}; certificate until {found['certificate_until'][:10] or 'unknown'}"
-    )
+    until = found["certificate_until"][:10] or "unknown"
+    memory = memory_of(found["memory_bytes"])
+    console.print(f"\nfree: {free or 'no such folders'}; memory: {memory}; certificate until {until}")

@@ -18,7 +18,7 @@ import json
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +28,7 @@ from fedlearn.engine.deployment.deployment_keys import new_node_key, public_line
 from fedlearn.engine.deployment.key_passphrase import Passphrase
 from fedlearn.privacy.ledger_lines import LedgerDamaged, check_of, line_of, sound_lines
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.ledgers import LedgerFile
+from fedlearn.runs.ledgers import LedgerFile, Seen
 from fedlearn.secure.key_agreement import FOLLOWS, NodeKey, is_signed, link, listed_keys
 
 LARGEST = 1 << 14  # bytes of a request
@@ -203,6 +203,29 @@ class Step:
     made: str
 
 
+@dataclass
+class _Known:
+    """What a log says, up to its last line that was read or written here.
+
+    Parameters
+    ----------
+    seen
+        How the files looked then; of no file before the first line.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    latest: dict[str, Step] = field(default_factory=dict)
+    waiting: set[str] = field(default_factory=set)
+    check: str = ""
+    seen: Seen | None = None
+
+    def take(self, step: Step, check: str) -> None:
+        """Add a line."""
+        self.steps.append(step)
+        self.latest[step.fingerprint], self.check = step, check
+        (self.waiting.add if step.step == RECEIVED else self.waiting.discard)(step.fingerprint)
+
+
 class Admissions:
     """The admissions of a server.
 
@@ -218,20 +241,28 @@ class Admissions:
         self._folder = keys / "public" / "nodes"
         self._file = LedgerFile(keys, "admissions", suffix=".log")
         self._now = now or datetime.now(UTC)
+        self._known = _Known()
 
     def steps(self) -> list[Step]:
         """Return the lines of the log; raise `LedgerDamaged` with the first one that is not as it was written."""
-        found = []
-        for number, plain, _ in sound_lines(self._file.read()):
-            try:
-                found.append(Step(**plain))
-            except TypeError:
-                raise LedgerDamaged(number, "is no step of an admission") from None
-        return found
+        return [*self._read().steps]
 
     def latest(self) -> dict[str, Step]:
         """Return fingerprint -> the last step of its key."""
-        return {each.fingerprint: each for each in self.steps()}
+        return dict(self._read().latest)
+
+    def _read(self) -> _Known:
+        """Return what the log says; lines that were read are read again only if the files have changed since."""
+        if self._file.seen(len(self._known.steps)) != self._known.seen:
+            before, known = self._file.seen(0), _Known()
+            for number, plain, check in sound_lines(self._file.read()):
+                try:
+                    known.take(Step(**plain), check)
+                except TypeError:
+                    raise LedgerDamaged(number, "is no step of an admission") from None
+            known.seen = before._replace(lines=len(known.steps))
+            self._known = known
+        return self._known
 
     def receive(self, asked: Request) -> Step:
         """Record a request, unless its key is already known; an admitted key's successor takes its place.
@@ -244,7 +275,7 @@ class Admissions:
         with self._alone() as latest:
             if known := latest.get(asked.fingerprint):
                 return self._rotated(known, asked)
-            if sum(each.step == RECEIVED for each in latest.values()) >= MOST_WAITING:
+            if len(self._known.waiting) >= MOST_WAITING:
                 raise UsageError(f"{MOST_WAITING:,} requests wait already: approve or refuse some of them first")
             return self._write(Step(RECEIVED, asked.fingerprint, asked.name, -1, "", "", "", "", asked.key, asked.made))
 
@@ -323,13 +354,16 @@ class Admissions:
 
     def _write(self, step: Step) -> Step:
         written = replace(step, when=self._now.isoformat(timespec="seconds"), who=_user())
-        self._file.append(line_of(asdict(written), check_of(self._file.read())))
+        line = line_of(asdict(written), self._known.check)
+        self._file.append(line, after=self._known.seen)
+        self._known.take(written, check_of(line))
+        self._known.seen = self._file.seen(len(self._known.steps))
         return written
 
     @contextmanager
     def _alone(self) -> Iterator[dict[str, Step]]:
         with self._file.alone():
-            yield self.latest()
+            yield self._read().latest
 
 
 def fingerprint_of(key: str) -> str:

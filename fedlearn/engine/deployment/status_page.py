@@ -48,6 +48,7 @@ def page_of(found: Mapping[str, Any]) -> str:
     facts = {
         "Clients online": f"{online} of {len(sites)}",
         **{f"Free for {name}": f"{size / 1e9:.1f} GB" for name, size in found["disk_free_bytes"].items()},
+        "Memory": memory_of(found["memory_bytes"]),
         "Certificate until": found["certificate_until"][:10] or "unknown",
         "As of": f"{found['time'][:19].replace('T', ' ')} UTC",
     }
@@ -69,6 +70,11 @@ def page_of(found: Mapping[str, Any]) -> str:
     )
     main = f"<main><h1>fedlearn server</h1>{''.join(parts)}</main>"
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{main}</body></html>'
+
+
+def memory_of(size: int | None) -> str:
+    """Return the memory of a server in words."""
+    return "unknown" if size is None else f"{size / 1e9:.2f} GB"
 
 
 def clock_of(behind: float | None) -> str:
