@@ -126,7 +126,8 @@ class _Hashed(SourceLoader):
         if place := self._places.get(name):
             within = [str(place.parent)] if place.name == "__init__.py" else None
             return spec_from_file_location(name, place, loader=self, submodule_search_locations=within)
-        if name.partition(".")[0] in self.tops or (path is None and _is_own(PathFinder.find_spec(name))):
+        top = name.partition(".")[0]
+        if top in self.tops or (path is None and top not in OUR_NAMES and _is_own(PathFinder.find_spec(name))):
             raise ModuleNotFoundError(f"{name} is not among the files that the owner has allowed", name=name)
         return None
 

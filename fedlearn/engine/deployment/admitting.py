@@ -345,6 +345,33 @@ class Admissions:
             ]
             return [self._end(each, EXPIRED, "its time is over") for each in over]
 
+    def go_on_from(self, lines: bytes) -> int:
+        """Append the steps by which another copy of this log is later; return their number. The latest step counts.
+
+        Raises
+        ------
+        LedgerDamaged
+            If a line of the copy is not as it was written.
+        UsageError
+            If the copy does not begin with the lines of this log, nor this log with those of the copy.
+        """
+        list(sound_lines(lines))
+        with self._alone():
+            here = self._file.read()
+            if here.startswith(lines):
+                return 0
+            if not lines.startswith(here):
+                raise UsageError("it is the log of another server, or not of this backup's past: name another copy")
+            self._file.append(lines[len(here) :])
+            before, latest = len(self._known.steps), self._read().latest.values()
+            for each in latest:
+                if each.step != APPROVED and each.client >= 0:
+                    (self._folder / f"{each.client}.pub").unlink(missing_ok=True)
+            for each in latest:
+                if each.step == APPROVED:
+                    self._write_key(each)
+            return len(self._known.steps) - before
+
     def _is_over(self, until: str) -> bool:
         return datetime.fromisoformat(until) <= self._now
 
