@@ -47,6 +47,7 @@ MEMORY_EACH = 15.0  # seconds between looks at the server's memory
 OTHER = "other"
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 ASK = {"WWW-Authenticate": 'Basic realm="fedlearn"', "Cache-Control": "no-store"}
+STILL = "still"
 ROUTES = METRICS, LIVES, READY, PAGE = "/metrics", "/healthz", "/readyz", "/"
 OUTCOMES = {"committed": "completed", "abandoned": "abandoned", "too-few-ready": "too-few-ready", "skipped": "skipped"}
 DIRECTIONS = {"bytes_down": "downlink", "bytes_up": "uplink", "bytes_protocol": "protocol"}
@@ -227,7 +228,7 @@ class Monitor:
         return self._memory_seen
 
 
-def app_of(monitor: Monitor, token: str = "", page: Callable[[], str] = lambda: "") -> ASGIApp:
+def app_of(monitor: Monitor, token: str = "", page: Callable[[bool], str] = lambda is_still: "") -> ASGIApp:
     """Return the web application.
 
     With a token, ``/metrics`` and ``/`` ask for ``Authorization: Bearer TOKEN``, or for the token as the password of
@@ -236,7 +237,7 @@ def app_of(monitor: Monitor, token: str = "", page: Callable[[], str] = lambda: 
     Parameters
     ----------
     page
-        Returns the page of the status.
+        Returns the page of the status, given whether it stays as it is (``/?still``).
     """
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -265,7 +266,7 @@ def app_of(monitor: Monitor, token: str = "", page: Callable[[], str] = lambda: 
         if refused := await guarded(request):
             return refused
         async with looking:
-            return HTMLResponse(await asyncio.to_thread(page), headers=HEADERS)
+            return HTMLResponse(await asyncio.to_thread(page, STILL in request.query_params), headers=HEADERS)
 
     async def lives(request: Request) -> Response:
         return PlainTextResponse("ok")
@@ -316,10 +317,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     read: dict[Path, RunRead] = {}
 
-    def page() -> str:
+    def page(is_still: bool) -> str:
         state = folders.get("state", Path("state"))
         try:
-            return page_of(status_of(keys=options.keys or Path("keys"), state=state, runs=options.runs, read=read))
+            found = status_of(keys=options.keys or Path("keys"), state=state, runs=options.runs, read=read)
+            return page_of(found, is_still=is_still)
         except UsageError as error:
             return f"<!doctype html><title>fedlearn server</title><p>{escape(str(error))}</p>"
 

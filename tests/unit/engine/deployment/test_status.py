@@ -234,3 +234,10 @@ def test_memory_is_withheld_while_a_run_whose_draws_are_secret_is_in_progress(pl
         log.write("ended", status="completed", reason="")
         log.flush()
         assert status(place)["memory_bytes"]
+
+
+def test_a_page_asks_anew_until_it_is_to_stay_as_it_is(place):
+    """A page that is loaded again takes the focus of the keyboard away."""
+    going, still = page_of(status(place)), page_of(status(place), is_still=True)
+    assert 'http-equiv="refresh"' in going and '<a href="?still">' in going
+    assert 'http-equiv="refresh"' not in still and '<a href="./">' in still
