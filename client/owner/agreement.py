@@ -40,19 +40,21 @@ log = logging.getLogger("fedlearn.node")
 def unallowed_code(request: Request) -> str:
     """Return the reason why code of no table may not run, and import no other from then on; empty where it may.
 
-    It is asked before anything that depends on the model: what only reads the row of a model may import it.
+    It binds a node whose owner is asked, or whose policy lists code. It is asked before anything that depends on the
+    model: what only reads the row of a model may import it.
     """
-    if not (folder := request.context.node_config.get(ASK)) or not _names_of(request.config):
-        return ""
-    code = code_of_objects(_names_of(request.config))
-    if code is None:
-        return CODE_NOT_ALLOWED
+    folder, names = request.context.node_config.get(ASK), _names_of(request.config)
     try:
-        kept = Agreements(Path(str(folder)))
-        if not kept.allows(code.sha256, _policy(request).code):
+        always = _policy(request).code
+        if not names or not (folder or always):
+            return ""
+        code = code_of_objects(names)
+        if code is None or (not folder and code.sha256 not in always):
+            return CODE_NOT_ALLOWED
+        if folder and not (kept := Agreements(Path(str(folder)))).allows(code.sha256, always):
             return _announced(request, kept, code)
     except (LedgerDamaged, UsageError, OSError) as error:
-        log.error("%s: %s", folder, error)
+        log.error("%s: %s", folder or "the client's policy", error)
         return POLICY_UNREADABLE
     code.use()
     return ""

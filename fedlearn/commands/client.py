@@ -125,7 +125,7 @@ LIMITS = {
         str | None, None, "NAME,...", "With --ask: models whose runs need no answer (default: none).", OWNER,
     ),
     "code": Option(
-        str | None, None, "SHA256,...", "With --ask: code of no fedlearn table that may run (default: none).", OWNER,
+        str | None, None, "SHA256,...", "The only other code that may run (with --ask, default: none).", OWNER,
     ),
     "declared": Option(
         str | None, None, "FILE",

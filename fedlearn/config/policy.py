@@ -50,7 +50,7 @@ class Policy(Settings):
     agreed: tuple[str, ...] = ()
     """Names of the models whose runs need no answer of the owner, where the client asks (--ask)."""
     code: tuple[Annotated[str, Field(pattern="^[0-9a-f]{64}$")], ...] = ()
-    """SHA-256 of code that is in no table of fedlearn and may run, where the client asks (--ask)."""
+    """SHA-256 of code that is in no table of fedlearn and may run; no other such code runs then."""
 
     @field_validator("models", "groups", "agreed", "code", mode="before")
     @classmethod

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from client.app import app as client_app
 from client.owner import agreement
-from client.owner.agreement import ids_of, not_agreed, page_of
+from client.owner.agreement import ids_of, not_agreed, page_of, unallowed_code
 from client.request import Request
 from fedlearn import flower, wire
 from fedlearn.cli import app
@@ -227,6 +227,10 @@ def test_a_policy_allows_code_for_runs_that_it_agrees_to_and_a_later_word_of_the
     Agreements(ask).allow(code, NO_CODE)
     assert not_agreed(request(ask, node={**node, "code": code}, **PLUGGED)) == "not-agreed"
     assert not_agreed(request(ask, node={**node, "code": "short"}, **PLUGGED)) == "policy-unreadable"
+    for digits, answer in (("0" * 64, "code-not-allowed"), (code, "")):  # without --ask
+        assert unallowed_code(request(None, node={**node, "code": digits}, **PLUGGED)) == answer
+        assert unallowed_code(request(None, node={**node, "code": digits}, **FLAT)) == ""
+    assert unallowed_code(request(None, node=node, **PLUGGED)) == ""  # the names that the policy allows
 
 
 @pytest.mark.parametrize(
