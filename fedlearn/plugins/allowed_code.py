@@ -74,8 +74,8 @@ def forbid() -> None:
 def code_of_objects(objects: Iterable[str]) -> AllowedCode | None:
     """Return the code of some objects; None where it cannot be hashed.
 
-    That is what is not installed or not written as ``module:name``, what is Python's or fedlearn's, and what is no
-    source code, or too large.
+    That is what is not found or not written as ``module:name``, what is Python's or fedlearn's, or of an installed
+    package that fedlearn itself has loaded, as Flower is, and what is no source code, or too large.
     """
     named, places = tuple(dict.fromkeys(objects)), dict[str, Path]()
     for each in named:
@@ -100,11 +100,14 @@ def _files_of(top: str) -> dict[str, Path]:
     path = Path(spec.origin if spec is not None and spec.origin else "").resolve()
     if path.suffix != ".py" or not path.is_file() or path.is_relative_to(OURS / "fedlearn"):
         return {}
+    is_installed, loaded = any(path.is_relative_to(each) for each in INSTALLED), sys.modules.get(top)
+    if is_installed and loaded and not isinstance(getattr(loaded.__spec__, "loader", None), _Hashed):
+        return {}  # its modules cannot be loaded anew
     root, found = path.parent, {path}
     if path.name == "__init__.py":
         root, found = path.parents[1], {each for each in path.parent.rglob("*") if each.is_file()}
     found = {each for each in found if "__pycache__" not in each.parts}
-    if not any(path.is_relative_to(each) for each in INSTALLED):
+    if not is_installed:
         for each in [each for each in found if each.suffix == ".py"]:
             found |= with_imports(each, root)
     return {each.relative_to(root).as_posix(): each for each in found}
@@ -113,7 +116,7 @@ def _files_of(top: str) -> dict[str, Path]:
 class _Hashed(SourceLoader):
     """Finds and loads modules of hashed files, before all other finders do; finds no other own code.
 
-    Compiled code on the disk is not looked at, as `SourceLoader` asks `path_stats` first, which there is none of here.
+    Compiled code on the disk is not looked at: `SourceLoader` does so only in a subclass that has `path_stats`.
     """
 
     def __init__(self, code: AllowedCode) -> None:

@@ -211,7 +211,8 @@ def test_a_hash_is_of_one_object_and_names_no_code_of_others(tmp_path, plugin):
     other = allowed_code.code_of_objects(["plug:torch.hub.load"])
     assert other.contents == allowed_code.code_of_objects(["plug:Net"]).contents and other.sha256 != code
     for named in ("os:system", "fedlearn.cli:app", "client.app:app", f"{plugin}/plug.py:Net", "sys:exit", "absent:Net",
-                  "object:Net-0123456789abcdef", "plugins:Net", "plug :Net"):  # fmt: skip
+                  "object:Net-0123456789abcdef", "plugins:Net", "plug :Net",
+                  "flwr.clientapp.mod:fixedclipping_mod"):  # fmt: skip
         assert allowed_code.code_of_objects([named]) is None, named
     for wrong in (code[:63], "z" * 64):
         assert "give all 64 digits" in said("agree", tmp_path / "ask", "--code", wrong, code=1)
