@@ -125,7 +125,8 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     say_warnings()
     _look_in_the_current_folder()
     given = with_default_port(sys.argv[1:] if arguments is None else arguments)
-    given = given[1:] if given[:2] in (["client", "declare"], ["client", "request"]) else given  # it takes no arguments
+    is_of_client = given[:1] == ["client"] and given[1:2] in (["declare"], ["request"], ["peers"])
+    given = given[1:] if is_of_client else given  # the command client takes no arguments
     try:
         code = app(args=given, prog_name=program, standalone_mode=False)
     except Interrupted as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from client.owner.agreement import not_agreed
+from client.owner.agreement import not_agreed, unallowed_code
 from client.owner.error_disclosure import discreet, withheld
 from client.owner.memory_file import memory_at_home
 from client.owner.owner_refusals import AS_IF_LOADED, refused
@@ -24,7 +24,7 @@ def guarded(request: Request) -> Iterator[None]:
     Withheld
         If the policy refuses the message, or the block fails on a node that keeps its examples private.
     """
-    reason = refused(request) or not_agreed(request)
+    reason = unallowed_code(request) or refused(request) or not_agreed(request)
     if reason and reason not in AS_IF_LOADED:
         raise withheld(request, reason)
     with discreet(request), memory_at_home(request):

@@ -37,6 +37,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ from client.owner.peers import colluders_of, lists_peers
 from client.owner.signed_sets import bins_of, chooses_rows, groups_of, may_sum_exactly, sums_exactly
 from client.request import Request
 from fedlearn import wire
-from fedlearn.compression import is_ours
+from fedlearn.compression import is_ours, words_in
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.policy import Policy
 from fedlearn.config.schema import DP_SGD
@@ -91,6 +92,8 @@ def refused(request: Request) -> str:
 
     What is public comes first, so that no other reason shows by taking its place.
     """
+    if _is_strange(request):
+        return MODEL_NOT_ALLOWED
     if request.config.privacy.trust == "distributed" and request.is_real and not _hides_its_share(request):
         return TRUST_NOT_ALLOWED
     is_masked = request.config.secure.sums == "masked"
@@ -120,6 +123,16 @@ def refused(request: Request) -> str:
     if is_evaluation and (model_spec(config.model.name).is_private or _is_paid(config)):
         return NOT_MEASURED
     return reason or ("" if policy is None or is_in(policy.hours, datetime.now()) else NOT_IN_THESE_HOURS)
+
+
+def _is_strange(request: Request) -> bool:
+    """Return whether a policy allows no such model, and it is in no table: to read its row may import it."""
+    config = request.context.node_config
+    if not config.get("ledger") or request.config.model.name in MODELS:
+        return False
+    with suppress(UsageError):  # said below
+        return request.config.model.name not in Policy.of_node(config).models
+    return True
 
 
 def _hides_its_share(request: Request) -> bool:
@@ -193,12 +206,19 @@ def names_code(config: RunConfig) -> bool:
 
     Every setting is looked at, so one that is new is, too; whether a node or the server alone would load it.
     """
-    return any(
-        not is_ours(text) if setting in CHAINS else ":" in text
+    return bool(named_code(config))
+
+
+def named_code(config: RunConfig) -> list[str]:
+    """Return what may be code in the settings, the model aside: a reference each, or a text that holds one."""
+    return [
+        ":".join(word.split(":")[:2]) if setting in CHAINS else word
         for setting, value in to_flower(config).items()
         if isinstance(value, str) and setting not in PLAIN
         for text in _texts_in(value)
-    )
+        for word in (words_in(text) if setting in CHAINS else [each.strip() for each in text.split(",")])
+        if (not is_ours(word) if setting in CHAINS else ":" in word)
+    ]
 
 
 def _texts_in(value: str) -> Iterator[str]:

@@ -27,6 +27,12 @@ def request(
     rotate: Annotated[
         bool, typer.Option("--rotate", help="Make a new key, which your present key signs: no decision is needed.")
     ] = False,
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Encrypt the key by a passphrase, which is asked for.")
+    ] = False,
+    passphrase_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the passphrase of the key.")
+    ] = None,
 ) -> None:
     """Make a key and a signed request to take part, at a site; the private key never leaves it.
 
@@ -34,16 +40,18 @@ def request(
     Called again, it changes nothing.
     """
     from fedlearn.engine.deployment.admitting import make_request, make_rotation, read_request
+    from fedlearn.engine.deployment.key_passphrase import Passphrase
 
+    said = Passphrase(passphrase_file, seals=passphrase)
     if rotate:
         if name or server:
             raise UsageError("--rotate: your name and the server's address stay: leave --name and --server out")
-        typer.echo(f"{make_rotation(folder)}: send this file to the operator of the server")
+        typer.echo(f"{make_rotation(folder, said)}: send this file to the operator of the server")
         typer.echo(f"once it is received: in {folder}, rename N.new to N, and restart fedlearn client")
         return
     if not (name and server):
         raise UsageError("--name TEXT and --server HOST:PORT are needed, but with --rotate")
-    file = make_request(folder, name=name, server=server)
+    file = make_request(folder, name=name, server=server, passphrase=said)
     made = read_request(file.read_bytes())
     typer.echo(f"{file}: send this file to the operator of {made.server}")
     typer.echo(f"fingerprint {made.fingerprint}")

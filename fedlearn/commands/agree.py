@@ -15,6 +15,10 @@ def agree(
     run: Annotated[str, typer.Option(metavar="ID", help="Agree to this run; the first digits do.")] = "",
     study: Annotated[str, typer.Option(metavar="ID", help="Agree to this run, and to others with another seed.")] = "",
     no: Annotated[str, typer.Option(metavar="ID", help="Refuse this run, also with another seed.")] = "",
+    code: Annotated[
+        str, typer.Option(metavar="SHA256", help="Allow other code than fedlearn's, by the SHA-256 that a page shows.")
+    ] = "",
+    no_code: Annotated[str, typer.Option("--no-code", metavar="SHA256", help="Allow this code no longer.")] = "",
     why: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for your log.")] = "",
     log: Annotated[bool, typer.Option("--log", help="Print all answers, oldest first; check that none was changed.")]
     = False,
@@ -27,8 +31,9 @@ def agree(
     from fedlearn.runs import agreements
 
     given = {agreements.RUN: run, agreements.STUDY: study, agreements.NO: no}
-    if sum(map(bool, given.values())) > 1:
-        raise UsageError("--run, --study, --no: one at a time")
+    of_code = {agreements.CODE: code, agreements.NO_CODE: no_code}
+    if sum(map(bool, {**given, **of_code}.values())) > 1:
+        raise UsageError("--run, --study, --no, --code, --no-code: one at a time")
     if not folder.is_dir():
         raise UsageError(f"{folder}: there is no such folder: name the one that the client has as --ask")
     found = agreements.Agreements(folder)
@@ -37,11 +42,14 @@ def agree(
             if which:
                 said = found.answer(which, answer, why=why)
                 typer.echo(f"run {said.run}: {answer}")
+        for answer, which in of_code.items():
+            if which:
+                typer.echo(f"{answer} {found.allow(which, answer, why=why).page}")
         if log:
             for each in found.answers():
-                about = f"run {each.run}, study {each.study}"
+                about = f"run {each.run}, study {each.study}" if each.run else each.page
                 typer.echo(printable(f"{each.when[:19]} {each.answer}: {about}, by {each.who} {each.why}".strip()))
-        elif not any(given.values()):
+        elif not any({**given, **of_code}.values()):
             waiting = found.waiting()
             for page in waiting.values():
                 typer.echo(page)

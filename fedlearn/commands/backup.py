@@ -30,18 +30,25 @@ def restore(
     folder: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Where keys and runs are written; it must have neither.")
     ] = Path(),
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A later copy of keys/admissions.log: its revocations since then count."),
+    ] = None,
 ) -> None:
     """Restore a server's keys and runs from a backup, into a folder that has none; a damaged file is refused.
 
-    Revocations since the backup are not in it: repeat them by fedlearn admit --revoke before you start the server.
+    Revocations since the backup are not in it: give the log of the lost server or a copy of it by --log, or repeat
+    them by fedlearn admit --revoke before you start the server.
     """
     from fedlearn.engine.deployment.admitting import APPROVED, Admissions
     from fedlearn.engine.deployment.server_backup import restore as restored
 
-    made = restored(file, folder)
+    made = restored(file, folder, log=log)
     typer.echo(f"{folder}: {made.files} files as of {made.made}, runs: {', '.join(made.runs) or 'none'}")
     admitted = [each for each in Admissions(folder / "keys").latest().values() if each.step == APPROVED]
     for each in admitted:
-        typer.echo(f"admitted as of then: client {each.client}, {each.name}, {each.fingerprint}")
-    if admitted:
-        typer.echo("revoke again whom you have revoked since then, before you start the server")
+        typer.echo(f"admitted{'' if log else ' as of then'}: client {each.client}, {each.name}, {each.fingerprint}")
+    if log:
+        typer.echo(f"{log}: {made.later} steps came after the backup, and count")
+    elif admitted:
+        typer.echo("without --log: revoke again whom you have revoked since then, before you start the server")

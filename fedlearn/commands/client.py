@@ -57,6 +57,10 @@ OPTIONS = {
     "keys": Option(
         Path, Path("keys"), "FOLDER", "Folder with this client's private key, a file named by its number.", NODE, False,
     ),
+    "passphrase_file": Option(
+        Path | None, None, "FILE", "File with the key's passphrase (else FEDLEARN_PASSPHRASE, or the terminal).", NODE,
+        False,
+    ),
     "claims": Option(
         Path, Path("claims"), "FOLDER", "Folder shared by the clients of this machine, each with another key.", NODE,
         False,
@@ -119,6 +123,9 @@ LIMITS = {
     "models": Option(str | None, None, "NAME,...", "Allowed models (default: fedlearn's private ones).", OWNER),
     "agreed": Option(
         str | None, None, "NAME,...", "With --ask: models whose runs need no answer (default: none).", OWNER,
+    ),
+    "code": Option(
+        str | None, None, "SHA256,...", "The only other code that may run (with --ask, default: none).", OWNER,
     ),
     "declared": Option(
         str | None, None, "FILE",

@@ -75,7 +75,7 @@ def _of_client(ledger: Path | None, policy: Path | None, ask: Path | None) -> di
             agreements = Agreements(ask)
             found["waiting"] = [*agreements.waiting()]
             found["answers"] = [
-                {"when": each.when[:19], "run": each.run, "answer": each.answer, "why": each.why}
+                {"when": each.when[:19], "run": each.run or each.page, "answer": each.answer, "why": each.why}
                 for each in agreements.answers()
             ]
     except LedgerDamaged as error:
@@ -93,7 +93,8 @@ def _lines(mine: dict[str, Any]) -> Iterator[str]:
     for run in mine["waiting"]:
         yield f"run {run}: waits for your answer"
     for each in mine["answers"]:
-        yield printable(f"{each['when']} run {each['run']}: {each['answer']} {each['why']}".strip())
+        what = "" if each["answer"].endswith("code") else "run "
+        yield printable(f"{each['when']} {what}{each['run']}: {each['answer']} {each['why']}".strip())
     if not any(mine.values()):
         yield "this client has done nothing yet"
 
@@ -103,7 +104,7 @@ def _show(found: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from fedlearn.engine.deployment.status_page import clock_of
+    from fedlearn.engine.deployment.status_page import clock_of, memory_of
 
     console = Console()
     sites = Table(
@@ -142,6 +143,6 @@ def _show(found: dict[str, Any]) -> None:
     console.print()
     console.print(runs if found["runs"] else "there is no run")
     free = ", ".join(f"{name} {size / 1e9:.1f} GB" for name, size in found["disk_free_bytes"].items())
-    console.print(
-        f"\nfree: {free or 'no such folders'}; certificate until {found['certificate_until'][:10] or 'unknown'}"
-    )
+    until = found["certificate_until"][:10] or "unknown"
+    memory = memory_of(found["memory_bytes"])
+    console.print(f"\nfree: {free or 'no such folders'}; memory: {memory}; certificate until {until}")

@@ -65,4 +65,5 @@ __all__ = [
     "load_codec",
     "load_downlink",
     "parcel_codec",
+    "words_in",
 ]

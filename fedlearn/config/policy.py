@@ -49,8 +49,10 @@ class Policy(Settings):
     """Names of the models that may be trained; all private models of fedlearn unless given."""
     agreed: tuple[str, ...] = ()
     """Names of the models whose runs need no answer of the owner, where the client asks (--ask)."""
+    code: tuple[Annotated[str, Field(pattern="^[0-9a-f]{64}$")], ...] = ()
+    """SHA-256 of code that is in no table of fedlearn and may run; no other such code runs then."""
 
-    @field_validator("models", "groups", "agreed", mode="before")
+    @field_validator("models", "groups", "agreed", "code", mode="before")
     @classmethod
     def _names(cls, given: object) -> object:
         """Split the names that a node's config holds in one text."""
@@ -102,7 +104,7 @@ class Policy(Settings):
 
     def as_node_config(self) -> dict[str, str | int | float | bool]:
         """Return the policy as entries of a node's config."""
-        names = {"models": ",".join(self.models), "groups": ",".join(self.groups), "agreed": ",".join(self.agreed)}
+        names = {name: ",".join(getattr(self, name)) for name in ("models", "groups", "agreed", "code")}
         given = self.model_dump(exclude_defaults=True) | names
         return {_key(name): value for name, value in given.items() if value != ""}
 

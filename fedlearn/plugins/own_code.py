@@ -29,7 +29,7 @@ def own_code(texts: Iterable[str]) -> dict[str, str]:
     for reference in sorted({reference for text in texts for reference in REFERENCE.findall(text)}):
         if (path := _file_of(reference)) is not None:
             root = path.parents[0 if reference.endswith(".py") else _depth(reference, path)]
-            found |= dict.fromkeys(_with_imports(path, root), root)
+            found |= dict.fromkeys(with_imports(path, root), root)
     return {str(path.relative_to(root)): _sha256(path) for path, root in sorted(found.items())}
 
 
@@ -58,7 +58,7 @@ def _depth(module: str, path: Path) -> int:
     return module.count(".") + (path.name == "__init__.py")
 
 
-def _with_imports(path: Path, root: Path) -> set[Path]:
+def with_imports(path: Path, root: Path) -> set[Path]:
     """Return a file and all own files below `root` that it imports, and these in turn."""
     found, waiting = {path}, [path]
     while waiting:

@@ -35,13 +35,31 @@ def is_taken(name: str) -> bool:
 
 
 def claim() -> None:
-    """Have this process find our packages by their names from now on."""
+    """Have this process find our packages by their names from now on.
+
+    Raises
+    ------
+    ImportError
+        If another fedlearn of this process has claimed them: that of a client whose version runs no other beside it.
+    """
+    if any(type(each).__name__ == _First.__name__ and each not in (FIRST, LAST) for each in sys.meta_path):
+        raise ImportError(
+            "this client's fedlearn is of another version than the server's app, and cannot run it: install the same "
+            "version on both"
+        )
     if FIRST not in sys.meta_path:
         sys.meta_path.insert(0, FIRST)
     for name in NAMES:
         if is_taken(name):
             _theirs.update(_removed(name))
             sys.modules.update(_below(name, _ours))
+
+
+def give_up() -> None:
+    """Have this process find the packages of another fedlearn, as a bundle brings along; forget the modules of ours."""
+    sys.meta_path[:] = [each for each in sys.meta_path if not type(each).__module__.startswith(BELOW)]
+    for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
+        del sys.modules[name]
 
 
 @contextmanager

@@ -2,13 +2,15 @@
 
 The folder belongs to the owner. ``pages/ID.txt`` is what was shown; ``answers.log`` has a line for each answer, which
 ends in the SHA-256 of itself and all lines before it. An answer is for one run, for its study (the same settings with
-any seed, in any run folder), or no. The latest answer that fits a run counts.
+any seed, in any run folder), or no. The latest answer that fits a run counts. Other lines allow code that is in no
+table of fedlearn, by the SHA-256 of its files, or no longer.
 """
 
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -21,9 +23,11 @@ from fedlearn.runs.files import write_atomically
 from fedlearn.runs.ledgers import LedgerFile
 
 RUN, STUDY, NO, POLICY = "run", "study", "no", "policy"
+CODE, NO_CODE = "code", "no-code"
 MOST_WAITING = 50  # pages without an answer: a server could fill the disk with announcements
 MOST_AUTOMATIC = 10_000  # lines that a policy writes
-SHORT = 12  # digits of an id
+SHORT = 12  # digits of a SHA-256 that are shown where it decides nothing
+WHOLE = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,11 @@ class Answer:
     Parameters
     ----------
     answer
-        `RUN`, `STUDY`, `NO`, or `POLICY` for a run that the owner's policy agrees to.
+        `RUN`, `STUDY`, `NO`, or `POLICY` for a run that the owner's policy agrees to; `CODE` or `NO_CODE`.
     run, study
-        Digests of the settings, with and without what a study leaves open.
+        Digests of the settings, with and without what a study leaves open; empty for code.
     page
-        SHA-256 of the page that was shown.
+        SHA-256 of the page that was shown; of the code.
     when, who, why
         In UTC; the user of the machine; in that user's words.
     """
@@ -122,6 +126,26 @@ class Agreements:
             run, _, study = files[0].stem.partition("-")
             return self._write(Answer(answer, run, study, _sum_of(files[0].read_text()), "", _user(), why))
 
+    def allow(self, code: str, answer: str, *, why: str = "") -> Answer:
+        """Allow code by the SHA-256 of its files, or no longer.
+
+        Raises
+        ------
+        UsageError
+            If it is no such SHA-256; all digits are needed.
+        """
+        if not WHOLE.fullmatch(code.lower()):
+            raise UsageError(f"{quoted(code)}: give all 64 digits of the SHA-256 that the page of a run shows")
+        with self._alone():
+            return self._write(Answer(answer, "", "", code.lower(), "", _user(), why))
+
+    def allows(self, code: str, always: Collection[str] = ()) -> bool:
+        """Return whether the owner allows code: by the latest line about it, else as one of `always`."""
+        lines = (
+            each.answer for each in reversed(self.answers()) if each.answer in (CODE, NO_CODE) and each.page == code
+        )
+        return next(lines, CODE if code in always else NO_CODE) == CODE
+
     def _write(self, said: Answer) -> Answer:
         when = datetime.now(UTC).isoformat(timespec="seconds")
         self._file.append(line_of({**asdict(said), "when": when}, check_of(self._file.read())))
@@ -134,6 +158,8 @@ class Agreements:
 
 
 def _fits(said: Answer, run: str, study: str) -> bool:
+    if said.answer in (CODE, NO_CODE):
+        return False
     return said.run == run or (said.answer in (STUDY, NO) and said.study == study)
 
 

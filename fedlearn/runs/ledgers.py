@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from fedlearn.cache import trusted as files
 from fedlearn.core.errors import UsageError, quoted
@@ -34,6 +34,14 @@ from fedlearn.runs.files import sync_folder, write_atomically
 SUFFIX = ".ledger"
 FULL = 10 * 2**30  # bytes of answers that are kept for one data set, not counting the last one
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class Seen(NamedTuple):
+    """How the files of a ledger look, so that a change of them shows: number of lines; what `stat` says of each."""
+
+    lines: int
+    file: tuple[int, ...] = ()
+    head: tuple[int, ...] = ()
 
 
 class LedgerFile:
@@ -114,25 +122,37 @@ class LedgerFile:
             self._check(lines)
         return lines
 
-    def append(self, lines: bytes) -> None:
-        """Append lines and sync them, then count them in the head; lines that cannot be written are removed again."""
+    def append(self, lines: bytes, *, after: Seen | None = None) -> None:
+        """Append lines and sync them, then count them in the head; lines that cannot be written are removed again.
+
+        Parameters
+        ----------
+        after
+            What the caller has read, so that it need not be read again where the file is still the same.
+        """
         with self.path.open("a+b", buffering=0) as file:
             self._locked(file, fcntl.LOCK_EX)
-            file.seek(0)
-            before = file.read()
+            size = os.fstat(file.fileno()).st_size
+            if after is None or self.seen(after.lines) != after:
+                file.seek(0)
+                after = Seen(lines_in(file.read()))
             try:
                 _write(file, lines)
             except OSError:
                 with suppress(OSError):
-                    file.truncate(len(before))
+                    file.truncate(size)
                 raise
-            if not before:
+            if not size:
                 sync_folder(self.path.parent)
-            whole = before + lines
-            write_atomically(self._head, json.dumps({"lines": lines_in(whole), "check": check_of(whole)}).encode())
+            counted = {"lines": after.lines + lines_in(lines), "check": check_of(lines)}
+            write_atomically(self._head, json.dumps(counted).encode())
             if not _size_of(self._lock):
                 with self._lock.open("ab", buffering=0) as lock:  # in place, as other processes wait for this very file
                     _write(lock, b"there is a head\n")
+
+    def seen(self, lines: int) -> Seen:
+        """Return how file and head look now, after so many lines were read; it differs once one of them is written."""
+        return Seen(lines, *(_look_of(each) for each in (self.path, self._head)))
 
     def keep(self, sha256: str, answer: bytes) -> None:
         """Keep the bytes of an answer under their SHA-256."""
@@ -182,6 +202,13 @@ def names_in(folder: Path, *, suffix: str = SUFFIX) -> list[str]:
 def _beside(suffix: str) -> str:
     """Return what stands before "head" and so on in the names of files beside one of this suffix."""
     return "" if suffix == SUFFIX else f"{suffix[1:]}-"
+
+
+def _look_of(file: Path) -> tuple[int, ...]:
+    with suppress(FileNotFoundError):
+        found = file.stat()
+        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return ()
 
 
 def _size_of(file: Path) -> int:

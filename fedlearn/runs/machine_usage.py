@@ -15,7 +15,7 @@ from fedlearn.core.clock import Clock
 
 PROC = Path("/proc")
 LOOK = 1.0  # seconds between looks at the processes of a run
-PPID, UTIME, CSTIME = 1, 11, 14  # fields of /proc/PID/stat behind the name: parent; own and children's time
+PPID, UTIME, CSTIME, STARTTIME = 1, 11, 14, 19  # fields of /proc/PID/stat behind the name: parent, times, beginning
 
 
 def cpu_seconds() -> float | None:
@@ -74,26 +74,39 @@ class RunTime:
         return self._earlier + self._wall.now() - self._began
 
 
-def memory_bytes() -> int | None:
-    """Return the proportional set size in bytes: memory that several processes share counts once."""
-    if not (family := _family()):
+def memory_bytes(process: int | None = None) -> int | None:
+    """Return the proportional set size in bytes: memory that several processes share counts once.
+
+    Parameters
+    ----------
+    process
+        Whose memory, with that of its descendants; of this process unless given.
+    """
+    if not (family := _family(process)):
         return None
     with ThreadPoolExecutor() as readers:  # the system adds up a process's pages meanwhile, milliseconds for each
         kilobytes = [size for size in readers.map(_pss, family) if size is not None]
     return 1024 * sum(kilobytes) if kilobytes else None
 
 
-def _family() -> dict[int, list[str]]:
-    """Return process id -> fields of /proc/PID/stat, for this process and all of its descendants."""
+def beginning_of(process: int) -> int | None:
+    """Return when a process has begun, in ticks since the machine's start; None where it has ended."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(_stat(str(process)).rpartition(b")")[2].split()[STARTTIME])
+    return None
+
+
+def _family(process: int | None = None) -> dict[int, list[str]]:
+    """Return process id -> fields of /proc/PID/stat, for a process (this one) and all of its descendants."""
     stats: dict[int, list[str]] = {}
     with suppress(OSError):
-        for process in (entry.name for entry in os.scandir(PROC) if entry.name.isdecimal()):
+        for each in (entry.name for entry in os.scandir(PROC) if entry.name.isdecimal()):
             with suppress(OSError):  # it has just ended
-                stats[int(process)] = _stat(process).rpartition(b")")[2].decode().split()
-    family = {os.getpid()} & stats.keys()
-    while new := {process for process, fields in stats.items() if int(fields[PPID]) in family} - family:
+                stats[int(each)] = _stat(each).rpartition(b")")[2].decode().split()
+    family = {os.getpid() if process is None else process} & stats.keys()
+    while new := {member for member, fields in stats.items() if int(fields[PPID]) in family} - family:
         family |= new
-    return {process: stats[process] for process in family}
+    return {member: stats[member] for member in family}
 
 
 def _stat(process: str) -> bytes:

@@ -16,6 +16,7 @@ from fedlearn.secure import shamir
 SIZE = 32  # bytes of a secret, a public key and everything derived
 FOLLOWS = b"follows="  # in the line of a public key: the key before it, and that key's signature of the new one
 RELEASES = b"releases="  # and that key's signature that its node has left, and that its sums may be revealed
+STUDY = b"study="  # and the public key of a study, and its signature of the first key of a node
 NODE_KEY = 49  # bytes of the public key of a node of a deployment: a compressed point of P-384
 
 
@@ -163,11 +164,14 @@ class ListedKey(NamedTuple):
         The key, as `NodeKey.public` has it; the first key of its node, which is the same unless it follows one.
     has_left
         Whether the node has left for good, and has released its sums.
+    study
+        Public key of a study that has signed `first`; empty without one.
     """
 
     key: bytes
     first: bytes
     has_left: bool
+    study: bytes = b""
 
 
 def listed_keys(text: bytes) -> list[ListedKey]:
@@ -215,7 +219,13 @@ def _listed(line: bytes) -> ListedKey:
             if not is_signed(_following(first, old), signature, old):
                 raise ValueError("a key says that it follows one that has not signed it")
             first = old
-    return ListedKey(key, first, has_left)
+    study = b""
+    for word in line.split():
+        if word.startswith(STUDY):
+            study, signature = (bytes.fromhex(part) for part in word.removeprefix(STUDY).decode().split(":"))
+            if not is_signed(_in_study(first, study), signature, study):
+                raise ValueError("a key says that it is one of a study that has not signed it")
+    return ListedKey(key, first, has_left, study)
 
 
 def link(old: NodeKey, new: bytes) -> bytes:
@@ -226,6 +236,15 @@ def link(old: NodeKey, new: bytes) -> bytes:
 def release(key: NodeKey) -> bytes:
     """Return the signed word in a public key's line: the node has left, and its exact sums may be revealed."""
     return RELEASES + key.sign(_releasing(key.public)).hex().encode()
+
+
+def membership(study: Signer, first: bytes) -> bytes:
+    """Return the word in a public key's line which says that a study has its node, by the node's first key."""
+    return STUDY + f"{study.public.hex()}:{study.sign(_in_study(first, study.public)).hex()}".encode()
+
+
+def _in_study(first: bytes, study: bytes) -> bytes:
+    return b"fedlearn study key" + study + b"has node" + first
 
 
 def _releasing(key: bytes) -> bytes:

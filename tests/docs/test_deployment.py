@@ -157,7 +157,7 @@ def test_the_duties_name_commands_that_there_are_and_threats_name_tests_that_the
             assert command in COMMANDS
             assert not option or option in {each for one in COMMANDS[command].params for each in one.opts}
     threats = rows(page, "| who | tries | what happens | test |")
-    assert len(threats) == 12
+    assert len(threats) == 13
     for row in threats:
         for file in re.findall(r"`(tests/\S+\.py)`", row[3]):
             assert (ROOT / file).is_file()

@@ -18,16 +18,17 @@ import json
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
 from fedlearn.core.errors import UsageError, printable, quoted
 from fedlearn.engine.deployment.deployment_keys import new_node_key, public_line
+from fedlearn.engine.deployment.key_passphrase import Passphrase
 from fedlearn.privacy.ledger_lines import LedgerDamaged, check_of, line_of, sound_lines
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.ledgers import LedgerFile
+from fedlearn.runs.ledgers import LedgerFile, Seen
 from fedlearn.secure.key_agreement import FOLLOWS, NodeKey, is_signed, link, listed_keys
 
 LARGEST = 1 << 14  # bytes of a request
@@ -80,49 +81,59 @@ class Request:
         return [f"the name has letters that are not Latin: {named}"] if odd else []
 
 
-def make_request(folder: Path, *, name: str, server: str) -> Path:
+def make_request(folder: Path, *, name: str, server: str, passphrase: Passphrase | None = None) -> Path:
     """Make a key pair and a request for it, unless they are there; return the path of the request.
 
     Raises
     ------
     UsageError
-        If the name is empty, too long or not printable.
+        If the name is empty, too long or not printable, or the passphrase of the key is missing or wrong.
     """
     if not name.strip() or len(name) > LONGEST_NAME or printable(name) != name:
         raise UsageError(f"--name {quoted(name)}: give a printable name of 1 to {LONGEST_NAME} letters")
     key_file, request_file = folder / "own.key", folder / "request.json"
     if not request_file.exists():
         folder.mkdir(parents=True, exist_ok=True)
+        passphrase = passphrase or Passphrase()
         if not key_file.exists():
-            key_file.touch(mode=0o600)
-            key_file.write_bytes(new_node_key())
-        key = NodeKey(key_file.read_bytes())
+            _write_private(key_file, passphrase)
+        key = NodeKey(passphrase.opened(key_file))
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        asked = Request(unicodedata.normalize("NFC", name.strip()), public_line(key_file.read_bytes()), now, server)
+        asked = Request(unicodedata.normalize("NFC", name.strip()), public_line(key.file), now, server)
         signed = replace(asked, signature=key.sign(asked.statement).hex())
         write_atomically(request_file, json.dumps(asdict(signed), indent=1).encode() + b"\n")
     return request_file
 
 
-def make_rotation(folder: Path) -> Path:
+def _write_private(file: Path, passphrase: Passphrase) -> None:
+    sealed = passphrase.sealed(file, new_node_key())
+    file.touch(mode=0o600)
+    file.write_bytes(sealed)
+
+
+def make_rotation(folder: Path, passphrase: Passphrase | None = None) -> Path:
     """Make a new key pair, and a request for it which the key before has signed, too; return the path of the request.
 
     The new key is ``N.new`` beside the key ``N``, or ``own.new`` beside ``own.key``. Called again, it changes nothing
-    until the new key has taken the place of the old one.
+    until the new key has taken the place of the old one. The new one has the passphrase of the old one.
 
     Raises
     ------
     UsageError
-        If there is no key, or more than one.
+        If there is no key, or more than one; or its passphrase is missing or wrong.
     """
     there = [path for path in folder.glob("*") if path.name == "own.key" or path.name.isdecimal()]
     if len(there) != 1:
         raise UsageError(f"--folder {folder}: it has {len(there)} keys: name the folder that has one, your own")
-    old, new_file, file = NodeKey(there[0].read_bytes()), there[0].with_name(f"{there[0].stem}.new"), folder / ROTATION
+    passphrase = passphrase or Passphrase()
+    old, new_file, file = (
+        NodeKey(passphrase.opened(there[0])),
+        there[0].with_name(f"{there[0].stem}.new"),
+        folder / ROTATION,
+    )
     if not new_file.exists():
-        new_file.touch(mode=0o600)
-        new_file.write_bytes(new_node_key())
-    new = NodeKey(new_file.read_bytes())
+        _write_private(new_file, passphrase)
+    new = NodeKey(passphrase.opened(new_file))
     before = [each for each in (folder / ROTATION, folder / "request.json") if each.exists()]
     asked = [read_request(each.read_bytes()) for each in before]
     if any(listed_keys(each.key.encode())[0].key == new.public for each in asked):
@@ -192,6 +203,29 @@ class Step:
     made: str
 
 
+@dataclass
+class _Known:
+    """What a log says, up to its last line that was read or written here.
+
+    Parameters
+    ----------
+    seen
+        How the files looked then; of no file before the first line.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    latest: dict[str, Step] = field(default_factory=dict)
+    waiting: set[str] = field(default_factory=set)
+    check: str = ""
+    seen: Seen | None = None
+
+    def take(self, step: Step, check: str) -> None:
+        """Add a line."""
+        self.steps.append(step)
+        self.latest[step.fingerprint], self.check = step, check
+        (self.waiting.add if step.step == RECEIVED else self.waiting.discard)(step.fingerprint)
+
+
 class Admissions:
     """The admissions of a server.
 
@@ -207,20 +241,28 @@ class Admissions:
         self._folder = keys / "public" / "nodes"
         self._file = LedgerFile(keys, "admissions", suffix=".log")
         self._now = now or datetime.now(UTC)
+        self._known = _Known()
 
     def steps(self) -> list[Step]:
         """Return the lines of the log; raise `LedgerDamaged` with the first one that is not as it was written."""
-        found = []
-        for number, plain, _ in sound_lines(self._file.read()):
-            try:
-                found.append(Step(**plain))
-            except TypeError:
-                raise LedgerDamaged(number, "is no step of an admission") from None
-        return found
+        return [*self._read().steps]
 
     def latest(self) -> dict[str, Step]:
         """Return fingerprint -> the last step of its key."""
-        return {each.fingerprint: each for each in self.steps()}
+        return dict(self._read().latest)
+
+    def _read(self) -> _Known:
+        """Return what the log says; lines that were read are read again only if the files have changed since."""
+        if self._file.seen(len(self._known.steps)) != self._known.seen:
+            before, known = self._file.seen(0), _Known()
+            for number, plain, check in sound_lines(self._file.read()):
+                try:
+                    known.take(Step(**plain), check)
+                except TypeError:
+                    raise LedgerDamaged(number, "is no step of an admission") from None
+            known.seen = before._replace(lines=len(known.steps))
+            self._known = known
+        return self._known
 
     def receive(self, asked: Request) -> Step:
         """Record a request, unless its key is already known; an admitted key's successor takes its place.
@@ -233,7 +275,7 @@ class Admissions:
         with self._alone() as latest:
             if known := latest.get(asked.fingerprint):
                 return self._rotated(known, asked)
-            if sum(each.step == RECEIVED for each in latest.values()) >= MOST_WAITING:
+            if len(self._known.waiting) >= MOST_WAITING:
                 raise UsageError(f"{MOST_WAITING:,} requests wait already: approve or refuse some of them first")
             return self._write(Step(RECEIVED, asked.fingerprint, asked.name, -1, "", "", "", "", asked.key, asked.made))
 
@@ -303,6 +345,33 @@ class Admissions:
             ]
             return [self._end(each, EXPIRED, "its time is over") for each in over]
 
+    def go_on_from(self, lines: bytes) -> int:
+        """Append the steps by which another copy of this log is later; return their number. The latest step counts.
+
+        Raises
+        ------
+        LedgerDamaged
+            If a line of the copy is not as it was written.
+        UsageError
+            If the copy does not begin with the lines of this log, nor this log with those of the copy.
+        """
+        list(sound_lines(lines))
+        with self._alone():
+            here = self._file.read()
+            if here.startswith(lines):
+                return 0
+            if not lines.startswith(here):
+                raise UsageError("it is the log of another server, or not of this backup's past: name another copy")
+            self._file.append(lines[len(here) :])
+            before, latest = len(self._known.steps), self._read().latest.values()
+            for each in latest:
+                if each.step != APPROVED and each.client >= 0:
+                    (self._folder / f"{each.client}.pub").unlink(missing_ok=True)
+            for each in latest:
+                if each.step == APPROVED:
+                    self._write_key(each)
+            return len(self._known.steps) - before
+
     def _is_over(self, until: str) -> bool:
         return datetime.fromisoformat(until) <= self._now
 
@@ -312,19 +381,27 @@ class Admissions:
 
     def _write(self, step: Step) -> Step:
         written = replace(step, when=self._now.isoformat(timespec="seconds"), who=_user())
-        self._file.append(line_of(asdict(written), check_of(self._file.read())))
+        line = line_of(asdict(written), self._known.check)
+        self._file.append(line, after=self._known.seen)
+        self._known.take(written, check_of(line))
+        self._known.seen = self._file.seen(len(self._known.steps))
         return written
 
     @contextmanager
     def _alone(self) -> Iterator[dict[str, Step]]:
         with self._file.alone():
-            yield self.latest()
+            yield self._read().latest
 
 
 def fingerprint_of(key: str) -> str:
     """Return the SHA-256 of a public key, or of the first one that it follows, in groups of four hexadecimal digits."""
     (listed,) = listed_keys(key.encode())
-    digits = sha256(listed.first).hexdigest()
+    return grouped(listed.first)
+
+
+def grouped(key: bytes) -> str:
+    """Return the SHA-256 of the bytes of a key as a fingerprint."""
+    digits = sha256(key).hexdigest()
     return "-".join(digits[at : at + 4] for at in range(0, 32, 4))
 
 

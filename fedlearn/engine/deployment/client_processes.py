@@ -15,8 +15,8 @@ import secrets
 import socket
 import ssl
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from fedlearn.config.policy import Policy
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import proxies
 from fedlearn.engine.deployment.claims import Claim, claim
+from fedlearn.engine.deployment.key_passphrase import Passphrase, open_key
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.deployment.services import Service, keep_alive
 from fedlearn.engine.processes import free_port
@@ -71,6 +72,7 @@ class ClientOptions:
     least_peers: int | None = None
     colluding_peers: int | None = None
     json_log: bool = False
+    passphrase_file: Path | None = None
 
 
 def run(options: ClientOptions) -> None:
@@ -79,7 +81,8 @@ def run(options: ClientOptions) -> None:
     Raises
     ------
     UsageError
-        If there is no key, certificate or ledger as the flags say, or the server speaks TLS and the client would not.
+        If there is no key, passphrase, certificate or ledger as the flags say, or the server speaks TLS and the client
+        would not.
     """
     start_logging(json_lines=options.json_log)
     proxies.keep_local()
@@ -102,11 +105,13 @@ def run(options: ClientOptions) -> None:
     privacy = privacy_config(options)
     ours = claim(options.keys, options.claims, partition_id=options.partition)
     log.info("holds partition %d of %d", ours.partition_id, ours.num_partitions)
-    with tempfile.TemporaryDirectory() as folder:
+    opened = open_key(ours.key, Passphrase(options.passphrase_file))
+    with tempfile.TemporaryDirectory() as folder, opened as (key, inherited):
+        ours = replace(ours, key=key)
         secret = Path(folder, "secret")
         secret.touch(mode=0o600)
         secret.write_bytes(secrets.token_bytes(32))
-        keep_alive(_services(options, ours, secret, privacy), log)
+        keep_alive(_services(options, ours, secret, privacy, inherited), log)
 
 
 def check_peers(options: ClientOptions) -> None:
@@ -131,7 +136,9 @@ def check_peers(options: ClientOptions) -> None:
     log.info("takes part in secure sums alone, with %d listed clients", count)
 
 
-def _services(options: ClientOptions, ours: Claim, secret: Path, privacy: str) -> list[Service]:
+def _services(
+    options: ClientOptions, ours: Claim, secret: Path, privacy: str, inherited: Sequence[int] = ()
+) -> list[Service]:
     port = free_port()
     supernode = [
         "--superlink", options.superlink, "--isolation", "process", "--host", "127.0.0.1", "--port", str(port),
@@ -150,8 +157,8 @@ def _services(options: ClientOptions, ours: Claim, secret: Path, privacy: str) -
     start = partial(Service, json_lines=options.json_log)
     read_end, write_end = os.pipe()  # the bell: open as long as this process, whichever of the two starts anew
     return [
-        start("supernode", [*supernode, "--bell", str(write_end)], log, pass_fds=[write_end]),
-        start("executor", [*executor, "--bell", str(read_end)], log, pass_fds=[read_end]),
+        start("supernode", [*supernode, "--bell", str(write_end)], log, pass_fds=[write_end, *inherited]),
+        start("executor", [*executor, "--bell", str(read_end)], log, pass_fds=[read_end, *inherited]),
     ]
 
 
@@ -166,7 +173,7 @@ def node_config(options: ClientOptions, ours: Claim, privacy: str) -> str:
         quoted = options.attack_options.replace("'", "\\u0027")  # as JSON has it, within a literal text of TOML
         settings += [f'attack="{options.attack}"', f"attack-options='{quoted}'"]
     if options.peers:
-        settings += [f'peers="{options.peers.resolve()}"', f'node-key="{ours.key.resolve()}"']
+        settings += [f'peers="{options.peers.resolve()}"', f'node-key="{ours.key.absolute()}"']
         settings += [f"least-peers={options.least_peers}"] if options.least_peers else []
         settings += [f"colluding-peers={options.colluding_peers}"] if options.colluding_peers else []
     return " ".join([*settings, privacy]).strip()

@@ -17,6 +17,7 @@ import asyncio
 import base64
 import hmac
 import shutil
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.deployment.server_processes import answers
-from fedlearn.engine.deployment.server_status import RunRead, hides_counts, shown_events, status_of
+from fedlearn.engine.deployment.server_status import RunRead, hides_counts, server_memory, shown_events, status_of
 from fedlearn.engine.deployment.status_page import page_of
 from fedlearn.engine.processes import die_with
 from fedlearn.runs.file_names import EVENTS
@@ -42,9 +43,11 @@ if TYPE_CHECKING:
 MOST_WORDS = 100  # refusals that are told apart; all others are one
 MOST_REQUESTS = 32  # that are answered at once
 PAUSE = 0.5  # seconds that a wrong token waits: with MOST_REQUESTS, 64 guesses a second at most
+MEMORY_EACH = 15.0  # seconds between looks at the server's memory
 OTHER = "other"
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 ASK = {"WWW-Authenticate": 'Basic realm="fedlearn"', "Cache-Control": "no-store"}
+STILL = "still"
 ROUTES = METRICS, LIVES, READY, PAGE = "/metrics", "/healthz", "/readyz", "/"
 OUTCOMES = {"committed": "completed", "abandoned": "abandoned", "too-few-ready": "too-few-ready", "skipped": "skipped"}
 DIRECTIONS = {"bytes_down": "downlink", "bytes_up": "uplink", "bytes_protocol": "protocol"}
@@ -65,6 +68,7 @@ HELP = {
     "fedlearn_last_event_timestamp_seconds": ("gauge", "Time of the last event of any run.", ()),
     "fedlearn_up": ("gauge", "Whether a part of the server answers.", ("part",)),
     "fedlearn_disk_free_bytes": ("gauge", "Free space of a folder's disk.", ("folder",)),
+    "fedlearn_memory_bytes": ("gauge", "Resident memory of the server's processes.", ()),
     "fedlearn_certificate_expiry_timestamp_seconds": ("gauge", "End of the server's certificate.", ()),
     "fedlearn_unreadable_logs": ("gauge", "Logs of runs that cannot be read.", ()),
 }
@@ -113,6 +117,7 @@ class Monitor:
         self._has_looked = False
         self._last = 0.0
         self._unreadable: set[Path] = set()
+        self._memory_at, self._memory_seen = 0.0, dict[str, float]()
 
     def look(self) -> None:
         """Read what was appended to the logs."""
@@ -204,6 +209,7 @@ class Monitor:
             "fedlearn_disk_free_bytes": {
                 name: float(shutil.disk_usage(folder).free) for name, folder in self._folders.items() if folder.is_dir()
             },
+            "fedlearn_memory_bytes": self._memory() if not any(each.hides for each in going_on) else {},
             "fedlearn_certificate_expiry_timestamp_seconds": {},
             "fedlearn_unreadable_logs": {"": len(self._unreadable)},
         }
@@ -214,8 +220,15 @@ class Monitor:
                 found["fedlearn_certificate_expiry_timestamp_seconds"] = {"": valid_until(self._keys).timestamp()}
         return found
 
+    def _memory(self) -> dict[str, float]:
+        """Return the server's memory, as of at most `MEMORY_EACH` ago: the system counts pages for it."""
+        if not self._memory_at or time.monotonic() - self._memory_at > MEMORY_EACH:
+            found = server_memory(self._folders["state"]) if "state" in self._folders else None
+            self._memory_at, self._memory_seen = time.monotonic(), {} if found is None else {"": float(found)}
+        return self._memory_seen
 
-def app_of(monitor: Monitor, token: str = "", page: Callable[[], str] = lambda: "") -> ASGIApp:
+
+def app_of(monitor: Monitor, token: str = "", page: Callable[[bool], str] = lambda is_still: "") -> ASGIApp:
     """Return the web application.
 
     With a token, ``/metrics`` and ``/`` ask for ``Authorization: Bearer TOKEN``, or for the token as the password of
@@ -224,7 +237,7 @@ def app_of(monitor: Monitor, token: str = "", page: Callable[[], str] = lambda: 
     Parameters
     ----------
     page
-        Returns the page of the status.
+        Returns the page of the status, given whether it stays as it is (``/?still``).
     """
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -253,7 +266,7 @@ def app_of(monitor: Monitor, token: str = "", page: Callable[[], str] = lambda: 
         if refused := await guarded(request):
             return refused
         async with looking:
-            return HTMLResponse(await asyncio.to_thread(page), headers=HEADERS)
+            return HTMLResponse(await asyncio.to_thread(page, STILL in request.query_params), headers=HEADERS)
 
     async def lives(request: Request) -> Response:
         return PlainTextResponse("ok")
@@ -304,10 +317,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     read: dict[Path, RunRead] = {}
 
-    def page() -> str:
+    def page(is_still: bool) -> str:
         state = folders.get("state", Path("state"))
         try:
-            return page_of(status_of(keys=options.keys or Path("keys"), state=state, runs=options.runs, read=read))
+            found = status_of(keys=options.keys or Path("keys"), state=state, runs=options.runs, read=read)
+            return page_of(found, is_still=is_still)
         except UsageError as error:
             return f"<!doctype html><title>fedlearn server</title><p>{escape(str(error))}</p>"
 

@@ -17,13 +17,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import file_digest
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from fedlearn.core.errors import RunFailed, UsageError, quoted
+from fedlearn.engine.deployment.admitting import Admissions
+from fedlearn.privacy.ledger_lines import LedgerDamaged
 
 LIST = "backup.json"
 PARTS = ("keys", "runs")
@@ -45,12 +47,15 @@ class Backup:
         Names of the runs.
     left_out
         Links and other files that are no plain ones.
+    later
+        Steps of admission that came after it, of a restore.
     """
 
     made: str
     files: int
     runs: list[str]
     left_out: list[str]
+    later: int = 0
 
 
 def back_up(file: Path, *, keys: Path, runs: Path) -> Backup:
@@ -128,13 +133,18 @@ def _seen(folder: Path) -> list[tuple[str, int, int, int]]:
     return seen
 
 
-def restore(file: Path, folder: Path) -> Backup:
+def restore(file: Path, folder: Path, *, log: Path | None = None) -> Backup:
     """Restore the folders ``keys`` and ``runs`` of a backup into a folder that has neither; a failure writes nothing.
+
+    Parameters
+    ----------
+    log
+        A later copy of the log of admissions: what it says since the backup counts, such as a revocation.
 
     Raises
     ------
     UsageError
-        If the folder has one of them, or the file is no whole backup.
+        If the folder has one of them, the file is no whole backup, or the log is not one that follows the backup's.
     """
     for part in PARTS:
         if (folder / part).exists() and (not (folder / part).is_dir() or any((folder / part).iterdir())):
@@ -146,12 +156,24 @@ def restore(file: Path, folder: Path) -> Backup:
                 about = _unpacked(tar, Path(place))
         except (tarfile.TarError, ValueError, KeyError, TypeError, AttributeError, RecursionError, EOFError) as error:
             raise UsageError(f"{file}: it is no whole backup of a server ({error}): take an older one") from None
+        if log is not None:
+            later = _later(log, Path(place) / "keys")
+            about = replace(about, later=later)
         for part in PARTS:
             if (Path(place) / part).exists():
                 if (folder / part).is_dir():
                     (folder / part).rmdir()
                 (Path(place) / part).rename(folder / part)
     return about
+
+
+def _later(log: Path, keys: Path) -> int:
+    try:
+        return Admissions(keys).go_on_from(log.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--log {log}: {error.strerror}") from None
+    except (LedgerDamaged, UsageError) as error:
+        raise UsageError(f"--log {log}: {error}") from None
 
 
 def _unpacked(tar: tarfile.TarFile, place: Path) -> Backup:

@@ -6,6 +6,7 @@ docker-compose.yml starts each part in a container of its own.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -21,8 +22,10 @@ from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import proxies
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.deployment.services import Service, keep_alive
+from fedlearn.runs.files import write_atomically
+from fedlearn.runs.machine_usage import beginning_of
 
-SEEN = "clients.json"  # in the folder of state
+SEEN, PROCESS = "clients.json", "server.json"  # in the folder of state
 LEAST_FREE = 2e9  # bytes on the disks of state and runs
 
 log = logging.getLogger("server")
@@ -59,6 +62,9 @@ def run(options: ServerOptions) -> None:
         check(part, options)
     start = partial(Service, json_lines=options.json_lines)
     monitors = [start("monitor", _monitor(options), log)] if options.metrics else []
+    options.state.mkdir(parents=True, exist_ok=True)
+    about = {"process": os.getpid(), "began": beginning_of(os.getpid())}
+    write_atomically(options.state / PROCESS, json.dumps(about).encode())
     log.info("clients reach it at %s, runs are submitted at %s of this machine", options.listen, options.superlink)
 
     def is_up() -> bool:

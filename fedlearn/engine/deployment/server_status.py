@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.core.errors import UsageError
-from fedlearn.engine.deployment.server_processes import SEEN
+from fedlearn.engine.deployment.server_processes import PROCESS, SEEN
 from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import Event, EventTail, RunView
+from fedlearn.runs.machine_usage import beginning_of, memory_bytes
 from fedlearn.runs.secret_participation import is_secret, of_the_run
 
 LATEST = 10  # runs that are read
@@ -101,6 +102,11 @@ class RunRead:
                     self.refused.setdefault(int(event["partition"]), Counter())[word] += 1
                 self._ended = event["status"] if event["event"] == "ended" else ""
 
+    @property
+    def withholds(self) -> bool:
+        """Whether the run is in progress and no count of its clients may show: memory would tell of messages."""
+        return self._hides and not self._ended
+
     def about(self) -> dict[str, Any]:
         """Return the progress of the run as plain values."""
         view, ended = self._view, self._ended
@@ -147,8 +153,22 @@ def status_of(
             for name, folder in (("state", state), ("runs", runs))
             if folder.is_dir()
         },
+        "memory_bytes": None if any(each.withholds for each in read.values()) else server_memory(state),
         "certificate_until": _certificate(keys),
     }
+
+
+def server_memory(state: Path) -> int | None:
+    """Return the memory of the server that keeps its state in a folder; None where it is not running on this machine.
+
+    Pages that its processes share count once. A server in containers, a part each, is none that is known here.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        about = json.loads((state / PROCESS).read_bytes())
+        process = int(about["process"])
+        if about["began"] is not None and about["began"] == beginning_of(process):
+            return memory_bytes(process)
+    return None
 
 
 def _changed(log: Path) -> float:

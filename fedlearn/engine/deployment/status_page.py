@@ -19,6 +19,8 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .35rem .9rem .35rem 0; border-bottom: 1px solid #8885; }
 th { font-weight: 600; } th, td { white-space: nowrap; } td:last-child { white-space: normal; min-width: 15rem; }
+[aria-label=runs] td:first-child { min-width: 9rem; }
+.wide { outline-offset: 4px; }
 td:first-child { white-space: normal; overflow-wrap: anywhere; max-width: 20rem; }
 td.number { font-variant-numeric: tabular-nums; }
 .yes { color: light-dark(#15692f, #7bd88f); } .no { color: light-dark(#8a4b00, #f2b46b); }
@@ -26,8 +28,14 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.2rem; }
 """
 
 
-def page_of(found: Mapping[str, Any]) -> str:
-    """Return the page of a status, as `fedlearn.engine.deployment.server_status.status_of` gives it."""
+def page_of(found: Mapping[str, Any], *, is_still: bool = False) -> str:
+    """Return the page of a status, as `fedlearn.engine.deployment.server_status.status_of` gives it.
+
+    Parameters
+    ----------
+    is_still
+        Whether it stays as it is; else a browser asks anew, which takes the focus of the keyboard away.
+    """
     sites = [
         (
             str(each["client"]) if each["client"] >= 0 else "?", each["fingerprint"],
@@ -48,6 +56,7 @@ def page_of(found: Mapping[str, Any]) -> str:
     facts = {
         "Clients online": f"{online} of {len(sites)}",
         **{f"Free for {name}": f"{size / 1e9:.1f} GB" for name, size in found["disk_free_bytes"].items()},
+        "Memory": memory_of(found["memory_bytes"]),
         "Certificate until": found["certificate_until"][:10] or "unknown",
         "As of": f"{found['time'][:19].replace('T', ' ')} UTC",
     }
@@ -63,12 +72,20 @@ def page_of(found: Mapping[str, Any]) -> str:
         "<h2>Latest runs</h2>",
         _table(("run", "state", "rounds", "attempt", "phase", "last trouble"), runs, "There is no run."),
     ]
+    again = "" if is_still else f'<meta http-equiv="refresh" content="{AGAIN}">'
+    other = ("./", f"Refresh every {AGAIN} seconds") if is_still else ("?still", "Stop refreshing")
+    parts.insert(1, f'<p><a href="{other[0]}">{other[1]}</a></p>')
     head = (
         f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="refresh" content="{AGAIN}"><title>fedlearn server</title><style>{STYLE}</style>'
+        f"{again}<title>fedlearn server</title><style>{STYLE}</style>"
     )
     main = f"<main><h1>fedlearn server</h1>{''.join(parts)}</main>"
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{main}</body></html>'
+
+
+def memory_of(size: int | None) -> str:
+    """Return the memory of a server in words."""
+    return "unknown" if size is None else f"{size / 1e9:.2f} GB"
 
 
 def clock_of(behind: float | None) -> str:

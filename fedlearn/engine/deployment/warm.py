@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import os
-import sys
 import tomllib
 import zipfile
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from typing import Any
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.processes import ONE_THREAD, PRELOAD_TORCH
 from fedlearn.flower.runtime import Input, import_for_server_tasks
-from fedlearn.plugins.own_packages import OURS, own_files
+from fedlearn.plugins.own_packages import give_up, own_files
 from fedlearn.plugins.registry import load_reference
 from fedlearn.plugins.tables import CLIENT_APP, CLIENT_PREPARE
 
@@ -101,7 +100,4 @@ def _hashes_of_our_files() -> dict[str, bytes]:
 
 def forget_ours() -> None:
     """Forget the imported modules of this installation and its finders, so that the bundle's own are imported."""
-    sys.meta_path[:] = [each for each in sys.meta_path if type(each).__module__.partition(".")[0] not in OURS]
-    for name in list(sys.modules):
-        if name.partition(".")[0] in OURS:
-            del sys.modules[name]
+    give_up()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
+import tracemalloc
+from collections import Counter
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
@@ -15,9 +19,10 @@ from fedlearn.cli import app
 from fedlearn.commands import admit as admit_module
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment import admitting
-from fedlearn.engine.deployment.admitting import Admissions, make_request, read_request
+from fedlearn.engine.deployment.admitting import Admissions, fingerprint_of, make_request, read_request
 from fedlearn.engine.deployment.deployment_keys import make_keys, new_node_key, public_line
 from fedlearn.privacy.ledger_lines import LedgerDamaged
+from fedlearn.runs.ledgers import LedgerFile
 from fedlearn.secure.key_agreement import NodeKey, listed_keys, node_keys_in
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -143,22 +148,57 @@ def test_requests_of_strangers_take_a_bounded_place_and_decided_ones_do_not_coun
 
 
 @pytest.mark.long
-def test_ten_thousand_requests_of_strangers_harm_no_admitted_site(tmp_path, monkeypatch):
-    """Signatures are checked before; here the log alone is tried, with room for few."""
-    monkeypatch.setattr(admitting, "MOST_WAITING", 20)
+def test_ten_thousand_requests_of_strangers_take_a_bounded_place_and_harm_no_admitted_site(tmp_path):
     found, honest = Admissions(tmp_path, now=NOW), asked(tmp_path / "site")
     found.receive(honest)
     found.approve(honest.fingerprint)
-    refused = 0
-    for number in range(10_000):
+    strangers = [replace(honest, name=f"site {each}", key=public_line(new_node_key())) for each in range(10_000)]
+    outcomes, began = Counter(), time.process_time()
+    tracemalloc.start()
+    for each in strangers:
         try:
-            found.receive(replace(honest, name=f"site {number}", key=public_line(new_node_key())))
+            outcomes[found.receive(each).step] += 1
         except UsageError:
-            refused += 1
-    assert refused == 10_000 - admitting.MOST_WAITING
-    assert (tmp_path / "admissions.log").stat().st_size < 1000 * admitting.MOST_WAITING
+            outcomes["no room"] += 1
+    grown, seconds = tracemalloc.get_traced_memory()[0], time.process_time() - began
+    tracemalloc.stop()
+    size = (tmp_path / "admissions.log").stat().st_size
+    print(f"{outcomes}, {size:,} bytes of log, {grown:,} bytes of memory, {seconds:.1f} CPU seconds")
+    assert outcomes == {"received": 1000, "no room": 9000}
+    assert size < 1000 * (admitting.MOST_WAITING + 2) and grown < 10_000 * admitting.MOST_WAITING
     assert found.latest()[honest.fingerprint].step == "approved"
     assert found.receive(rotated(tmp_path / "site")).step == "approved"  # also now
+    assert len(Admissions(tmp_path).steps()) == 1003  # the whole chain, read anew
+    found.refuse(fingerprint_of(strangers[0].key), why="nobody")
+    assert found.receive(strangers[-1]).step == "received"  # a decision gives room
+
+
+def test_receiving_reads_no_line_twice(tmp_path, monkeypatch):
+    found, sites = Admissions(tmp_path, now=NOW), [asked(tmp_path / str(each)) for each in range(3)]
+    monkeypatch.setattr(LedgerFile, "read", reads := Counted(LedgerFile.read))
+    for each in (*sites, *sites):
+        found.receive(each)
+    assert reads.count == 1
+    Admissions(tmp_path, now=NOW).refuse(sites[0].fingerprint, why="by another process")
+    assert found.receive(sites[0]).step == "refused" and reads.count == 3  # the other one read it, and this one anew
+    log = tmp_path / "admissions.log"
+    times = log.stat()
+    log.write_bytes(log.read_bytes().replace(b"St. Ann", b"St. Eve"))
+    os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))  # as if nothing had happened
+    with pytest.raises(LedgerDamaged, match="line 1 was changed"):
+        found.receive(sites[1])
+
+
+class Counted:
+    def __init__(self, function):
+        self.function, self.count = function, 0
+
+    def __get__(self, owner, kind=None):
+        def call():
+            self.count += 1
+            return self.function(owner)
+
+        return call
 
 
 @pytest.mark.parametrize("way", ["edited", "cut", "reordered", "removed"])

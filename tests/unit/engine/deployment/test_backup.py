@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fedlearn.cli import app
 from fedlearn.core.errors import RunFailed, UsageError
 from fedlearn.engine.deployment import server_backup
-from fedlearn.engine.deployment.admitting import Admissions, make_request, read_request
+from fedlearn.engine.deployment.admitting import Admissions, make_request, make_rotation, read_request
 from fedlearn.engine.deployment.deployment_keys import make_keys
 from fedlearn.engine.deployment.server_backup import back_up, restore
 
@@ -61,6 +61,47 @@ def test_the_two_commands_show_whom_the_backup_admits(server, tmp_path, monkeypa
     said = CliRunner().invoke(app, ["restore", "../b.tar", "--folder", "../new"])
     assert said.exit_code == 0 and "client 1, St. Ann" in said.output and "revoke again" in said.output
     assert not (tmp_path / "new" / "runs" / "link").exists()
+
+
+def test_what_was_decided_since_an_old_backup_counts_where_the_log_is_at_hand(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(server)
+    found = Admissions(server / "keys")
+    sites = [
+        read_request(make_request(tmp_path / name, name=name, server="x").read_bytes())
+        for name in ("gone", "stays", "new")
+    ]
+    for each in sites[:2]:
+        found.receive(each)
+        found.approve(each.fingerprint)
+    back_up(tmp_path / "b.tar", keys=server / "keys", runs=server / "runs")
+    found.revoke(sites[0].fingerprint, why="stolen")
+    found.receive(read_request(make_rotation(tmp_path / "stays").read_bytes()))
+    found.receive(sites[2])
+    found.approve(sites[2].fingerprint)
+    log = (server / "keys" / "admissions.log").read_bytes()
+    said = CliRunner().invoke(app, ["restore", "../b.tar", "--folder", "../new", "--log", "keys/admissions.log"])
+    assert said.exit_code == 0 and "4 steps came after the backup, and count" in said.output, said.output
+    assert "client 2, stays" in said.output and "client 3, new" in said.output and "gone" not in said.output
+    assert (tmp_path / "new" / "keys" / "admissions.log").read_bytes() == log
+    assert files_of(tmp_path / "new" / "keys" / "public") == files_of(server / "keys" / "public")
+    restored = Admissions(tmp_path / "new" / "keys")
+    with pytest.raises(UsageError, match="it is revoked"):
+        restored.approve(sites[0].fingerprint)
+
+    other = Admissions(tmp_path / "other" / "keys")
+    other.receive(sites[0])
+    lines = log.splitlines(keepends=True)
+    for name, data, why in (
+        ("edited", log.replace(b"stolen", b"broken"), "was changed"), ("cut short", log[:-3], "is cut short"),
+        ("another", (tmp_path / "other" / "keys" / "admissions.log").read_bytes(), "is the log of another server"),
+        ("without the revocation", b"".join([*lines[:4], *lines[5:]]), "was changed"),
+    ):  # fmt: skip
+        (tmp_path / "log").write_bytes(data)
+        with pytest.raises(UsageError, match=why):
+            restore(tmp_path / "b.tar", tmp_path / "no", log=tmp_path / "log")
+        assert not [*(tmp_path / "no").iterdir()], name
+    (tmp_path / "log").write_bytes(b"".join(lines[:2]))  # an older copy changes nothing
+    assert restore(tmp_path / "b.tar", tmp_path / "old", log=tmp_path / "log").later == 0
 
 
 def rewritten(file, change):

@@ -65,7 +65,7 @@ def monitor(tmp_path, **more):
 class Client:
     """Asks a monitor as Prometheus does."""
 
-    def __init__(self, found, token="", page=lambda: "<p>status</p>"):
+    def __init__(self, found, token="", page=lambda is_still: "<p>status</p>"):
         self._app = app_of(found, token, page)
 
     def get(self, path, headers=None, method="GET"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from fedlearn.cli import app
 from fedlearn.core.errors import UsageError
 from fedlearn.engine.deployment.deployment_keys import make_keys
+from fedlearn.engine.deployment.server_processes import PROCESS
 from fedlearn.engine.deployment.server_status import LATEST, status_of
 from fedlearn.engine.deployment.status_page import page_of
 from fedlearn.privacy import NeighboringRelation
@@ -23,6 +25,7 @@ from fedlearn.runs.agreements import Agreements
 from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.ledgers import LedgerFile
 from fedlearn.runs.log import EventLog
+from fedlearn.runs.machine_usage import beginning_of, memory_bytes
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 ROUND = {"round": 1, "attempt": 1}
@@ -206,3 +209,35 @@ def test_a_clients_own_status_says_what_it_spent_what_is_left_and_what_waits(tmp
     log = tmp_path / "ask" / "answers.log"
     log.write_bytes(log.read_bytes().replace(b"never", b"later"))
     assert "restore a copy" in shown("--ask", tmp_path / "ask", code=1)
+
+
+def test_memory_is_that_of_the_server_that_runs_and_of_no_other_process_of_its_number(place):
+    assert status(place)["memory_bytes"] is None  # no server was started here
+    about = {"process": os.getpid(), "began": beginning_of(os.getpid())}
+    (place / "state" / PROCESS).write_text(json.dumps(about))
+    assert memory_bytes() / 2 < status(place)["memory_bytes"] < 2 * memory_bytes()
+    assert "Memory" in page_of(status(place)) and "unknown" not in page_of(status(place)).partition("Memory")[2][:40]
+    for wrong in ({**about, "began": about["began"] - 1}, {"process": "x"}, [], {**about, "began": None}):
+        (place / "state" / PROCESS).write_text(json.dumps(wrong))
+        assert status(place)["memory_bytes"] is None
+    assert "unknown" in page_of(status(place))
+
+
+def test_memory_is_withheld_while_a_run_whose_draws_are_secret_is_in_progress(place):
+    about = {"process": os.getpid(), "began": beginning_of(os.getpid())}
+    (place / "state" / PROCESS).write_text(json.dumps(about))
+    with log_in(place, "one") as log:
+        (place / "runs" / "one" / "settings.toml").write_text(SECRET)
+        log.write("started", committed=0, rounds=3, metrics=None)
+        log.flush()
+        assert status(place)["memory_bytes"] is None
+        log.write("ended", status="completed", reason="")
+        log.flush()
+        assert status(place)["memory_bytes"]
+
+
+def test_a_page_asks_anew_until_it_is_to_stay_as_it_is(place):
+    """A page that is loaded again takes the focus of the keyboard away."""
+    going, still = page_of(status(place)), page_of(status(place), is_still=True)
+    assert 'http-equiv="refresh"' in going and '<a href="?still">' in going
+    assert 'http-equiv="refresh"' not in still and '<a href="./">' in still

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,6 +13,8 @@ import pytest
 
 from fedlearn.engine.deployment.warm import Learned
 from fedlearn.flower.runtime import Input
+from fedlearn.plugins import own_packages
+from fedlearn.plugins.own_packages import OURS
 
 ROOT = Path(__file__).parents[4]
 
@@ -88,3 +91,29 @@ def test_another_app_is_imported_from_its_own_files_in_a_process_that_had_ours(t
     command = [sys.executable, "-c", program, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "the other one\n", done.stderr
+
+
+@pytest.mark.long
+def test_a_client_runs_the_app_of_a_server_of_a_newer_version(tmp_path):
+    for name in OURS:
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    app = tmp_path / "client" / "app.py"
+    app.write_text(f"{app.read_text()}\nIS_NEWER = True\n")
+    program = (
+        "import sys; from fedlearn.engine.deployment import warm; warm.import_libraries(server=False)\n"
+        "warm.forget_ours(); sys.path.insert(0, sys.argv[1]); import client.app, fedlearn.engine.apps as apps\n"
+        "apps.load_client_app(); import client.request, strategies, fedlearn.client.memory\n"
+        "print(client.app.IS_NEWER, *{m.__file__[: len(sys.argv[1])] for n, m in sys.modules.items()\n"
+        "      if n.partition('.')[0] in ('fedlearn', 'client', 'strategies') and getattr(m, '__file__', None)})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"True {tmp_path}\n", done.stderr
+
+
+def test_a_fedlearn_beside_another_that_has_claimed_its_names_says_so(monkeypatch):
+    other = type("_First", (), {"find_spec": lambda *_: None})()
+    monkeypatch.setattr(sys, "meta_path", [other, *sys.meta_path])
+    with pytest.raises(ImportError, match="is of another version than the server's app"):
+        own_packages.claim()
