@@ -83,6 +83,11 @@ def memory_bytes() -> int | None:
     return 1024 * sum(kilobytes) if kilobytes else None
 
 
+def memory_peak_bytes() -> int | None:
+    """Return the largest resident size in bytes that one process of the run has had at any time; None without /proc."""
+    return max((size for size in map(_largest, _family()) if size is not None), default=None)
+
+
 def _family() -> dict[int, list[str]]:
     """Return process id -> fields of /proc/PID/stat, for this process and all of its descendants."""
     stats: dict[int, list[str]] = {}
@@ -107,8 +112,17 @@ def _stat(process: str) -> bytes:
 
 def _pss(process: int) -> int | None:
     """Return a process's proportional set size in kB."""
+    return _kilobytes(process, "smaps_rollup", "Pss:")
+
+
+def _largest(process: int) -> int | None:
+    size = _kilobytes(process, "status", "VmHWM:")
+    return None if size is None else 1024 * size
+
+
+def _kilobytes(process: int, file: str, name: str) -> int | None:
     with suppress(OSError, ValueError):
-        for line in (PROC / str(process) / "smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+        for line in (PROC / str(process) / file).read_text().splitlines():
+            if line.startswith(name):
                 return int(line.split()[1])
     return None
