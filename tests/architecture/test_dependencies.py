@@ -37,8 +37,6 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "onnxscript": "torch writes files of ONNX with it",
     "optuna": "tests/docs runs its page",
     "nbformat": "tests execute notebooks",
-    "peft": "users' modules, and tests of them",
-    "transformers": "users' modules, and tests of them",
     "myst-parser": "make docs",
     "playwright": "tests drive a browser",
     "pytest": "tests",

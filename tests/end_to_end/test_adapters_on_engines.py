@@ -9,11 +9,12 @@ import pytest
 
 from tests.compose.federation import Federation, why_not
 from tests.end_to_end.conftest import PLUGINS, end_of
+from tests.waiting import wait_until
 
 peft = pytest.importorskip("peft", reason="peft is not installed: pip install 'fedlearn[hf]'")
 
 SITE = str(Path(peft.__file__).parents[1])
-PATIENCE = 180.0
+PATIENCE = 600.0
 ARRAYS, ENTRIES = 10, 2 * 2 * 2 * 4 * 32 + 10 * 33  # two layers, query and value, A and B of rank 4; and the head
 SETTINGS = {
     "clients": 3, "rounds.cohort": 0, "rounds.total": 3, "rounds.minimum_ready": 1.0, "rounds.quorum": 1.0,
@@ -66,7 +67,7 @@ def test_workers_come_to_the_bytes_of_one_process(settings, workers, wanted, com
 def test_a_killed_run_goes_on_to_the_same_bytes(wanted, command, monkeypatch):
     monkeypatch.syspath_prepend(PLUGINS)
     killed = command({**SETTINGS, "rounds.total": 3}, env={"PYTHONPATH": f"{PLUGINS}:{SITE}"})
-    killed.wait_for_round(1)
+    wait_until(lambda: killed.run.committed >= 1, "round 1", PATIENCE)
     killed.signal(signal.SIGKILL, group=True)
     assert killed.run.committed < 3
     assert end_of("simulate", "--quiet", "--resume", killed.run.folder) == 0
@@ -85,8 +86,7 @@ def test_ray_comes_to_the_bytes_of_one_process(wanted, command, place):
 @pytest.mark.network
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_three_supernodes_come_to_the_bytes_of_one_process(wanted, tmp_path):
-    path = {"PYTHONPATH": f"/plugins:{SITE}"}
-    one = Federation(tmp_path / "net", clients=3, of_server=path, of_clients=path)
+    one = Federation(tmp_path / "net", clients=3, libraries=Path(SITE))
     try:
         one.up()
         run = one.submit(SETTINGS)

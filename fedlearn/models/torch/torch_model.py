@@ -48,6 +48,7 @@ from fedlearn.models.torch.inputs import (
     takes_mask,
 )
 from fedlearn.models.torch.making import Making
+from fedlearn.models.torch.mapped_base import mapped
 from fedlearn.models.torch.module_state import ModuleState, check_alike, check_memory, check_numbers, fill
 from fedlearn.models.torch.parts import parts_of, whole
 from fedlearn.models.torch.precision import all_but_of_norms, outputs_in
@@ -140,13 +141,19 @@ class TorchModel:
         self._parts = tuple(self.module.modules())
         still = {self.module.get_submodule(name) for name in self.parts.still}
         self._modes = tuple((part, part not in still) for part in self._parts)
-        self._state = ModuleState(self.module, device, self.parts)
+        base = self._mapped() if device == CPU else {}
+        self._state = ModuleState(self.module, device, self.parts, base)
         self.names, self.parameters, self.tied = self._state.names, self._state.parameters, self._state.tied
         self._rounded = all_but_of_norms(self.module)
         self.padding = padding_of(self.module) if self.spec.vocabulary else None
         self.is_masked = self.padding is not None or (self.spec.hides and takes_mask(self.module))
         self.decodes = len(self.spec.target_shape) == 1 and bool(self.spec.vocabulary) and takes_labels(self.module)
-        self.beside = Beside({"": self.module, "objective": self.objective}, without=self._state.stored)
+        self.beside = Beside({"": self.module, "objective": self.objective}, without=self._state.stored, kept=base)
+
+    def _mapped(self) -> dict[int, Tensor]:
+        """Let large frozen tensors lie in memory once for all processes; return their numbers by id."""
+        stored = self.module.state_dict(keep_vars=True)
+        return mapped(list({id(stored[name]): stored[name] for name in self.parts.frozen}.values()))
 
     def planned(self, config: RunConfig) -> Self:
         """Return the model with the parts, the precision and the device of these settings.
