@@ -128,6 +128,10 @@ def _memory(sizes: list[float]) -> tuple[float, float]:
     return statistics.median(sizes[len(sizes) // 2 :]), max(sizes)
 
 
+def _size(making: Any) -> int:
+    return sum(each.nbytes for each in making().parameters())
+
+
 def _worker(pipe: Connection, making: Any, clients: int, worker: int) -> None:
     torch.set_num_threads(1)
     model = making().train()
@@ -158,15 +162,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--more", type=int, default=3, help="rounds of the longer run, beside one")
+    parser.add_argument("--memory", action="store_true", help="only memory, of one run")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
     options = parser.parse_args()
     making = partial(adapted, options.layers, options.width)
-    base = sum(each.nbytes for each in making().parameters())
     importing = int(subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, check=True).stdout)
-    print(
-        f"base {base / 1e9:.2f} GB, a process that has imported torch, transformers and peft {importing / 1e9:.2f} GB"
-    )
+    with multiprocessing.get_context("spawn").Pool(1) as pool:  # no model in this process
+        base = pool.apply(_size, (making,))
+    print(f"base {base / 1e9:.2f} GB; imports of torch, transformers and peft {importing / 1e9:.2f} GB a process")
     print("| way | memory, GB | CPU s of a round |\n|---|---|---|", flush=True)
     ways = {
         "fedlearn": partial(of_fedlearn, making=making),
@@ -174,9 +178,11 @@ def main() -> None:
         "two processes by hand": partial(by_hand, making=making),
     }
     for name, way in ways.items():
-        (*_, one), (memory, largest, several) = (way(options.clients, rounds) for rounds in (1, 1 + options.more))
-        sizes = f"{memory / 1e9:.2f} ({largest / 1e9:.2f})"
-        print(f"| {name} | {sizes} | {(several - one) / options.more:.1f} |", flush=True)
+        memory, largest, several = way(options.clients, 1 + options.more)
+        sizes, seconds = f"{memory / 1e9:.2f} ({largest / 1e9:.2f})", "-"
+        if not options.memory:
+            seconds = f"{(several - way(options.clients, 1)[-1]) / options.more:.1f}"
+        print(f"| {name} | {sizes} | {seconds} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ removes all that no process has locked, also after a kill.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import stat
@@ -42,7 +43,10 @@ def mapped(tensors: Sequence[Tensor]) -> dict[int, Tensor]:
     if not large or sum(each.nbytes for each in large) < SMALLEST:
         return {}
     with suppress(OSError, RuntimeError):  # of a full disk, of a folder of another user
-        return _mapped(large)
+        found = _mapped(large)
+        with suppress(AttributeError):  # the C library keeps what is freed in small pieces, and not every one has this
+            ctypes.CDLL(None).malloc_trim(0)
+        return found
     return {}
 
 
