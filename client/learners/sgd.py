@@ -24,7 +24,7 @@ from client.learners.optimizers import Optimizer, Update
 from client.learners.stack import Progress, Stack, networks_for, why_not_stacked
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import SettingError
-from fedlearn.core.metric import TRAIN_LOSS, WORK_DONE
+from fedlearn.core.metric import TOKENS, TRAIN_LOSS, WORK_DONE
 from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples
@@ -97,6 +97,7 @@ class SGD(Learner):
         for rows in self.batches(task, progress):
             progress.loss_sum += step(*self.batch(task.train, rows))
             progress.steps += 1
+            progress.tokens += self.model.tokens_in(task.train, rows)
         return self.fitted(self.model.arrays(), task, progress)
 
     def fit_many(self, state: State, tasks: Iterable[LocalTask]) -> Iterator[LocalFit]:
@@ -170,6 +171,8 @@ class SGD(Learner):
     def fitted(self, arrays: State, task: LocalTask, progress: Progress) -> LocalFit:
         """Return the fit that ends with these arrays, with its training loss."""
         metrics = {TRAIN_LOSS.name: progress.loss_sum.item() / progress.steps}
+        if progress.tokens:
+            metrics[TOKENS.name] = progress.tokens
         if self.training.partial:
             metrics[WORK_DONE.name] = min(progress.steps / self.steps_of(task), 1.0)
         return LocalFit(arrays, len(task.indices), metrics)
@@ -177,7 +180,7 @@ class SGD(Learner):
     def _inputs(self, train: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
         if self.augment is None:
             return self.model.inputs_at(train, rows)
-        return self.model.inputs(self.augment(train.inputs[rows]))
+        return self.model.with_targets(self.model.inputs(self.augment(train.inputs[rows])), train.targets[rows])
 
     # --- what other learners override ---------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ class Progress:
 
     loss_sum: Tensor
     steps: int = 0
+    tokens: int = 0
 
 
 class TrainsInSteps(Protocol):

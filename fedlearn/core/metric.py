@@ -23,6 +23,7 @@ class Combine(StrEnum):
 
     MEAN = "mean"  #: weighted by examples
     LARGEST = "largest"
+    SUM = "sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ class Metric:
 TRAIN_LOSS = Metric("train_loss", better="down", low=0)
 WORK_DONE = Metric("work_done", "share of the work done", note="steps taken, of those asked for", low=0, high=1)
 """Measured in runs with ``training.partial``."""
+TOKENS = Metric("tokens", better="", combine=Combine.SUM, note="that clients have trained on", low=0, is_count=True)
+"""Measured of texts that have a tokenizer's mask: the tokens that it does not hide, in each pass anew."""
 LOSS = Metric("loss", better="down", note="on held-out examples", low=0)
 JUDGING_LOSS = replace(LOSS, headline=True, low=None)
 """The loss of a user's own objective, where no other metric says how good a model is."""

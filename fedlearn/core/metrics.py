@@ -273,6 +273,8 @@ def _combined(metric: Metric, reports: Sequence[NodeReport], before: Measured) -
         weight = sum(num_examples for num_examples, _ in rows)
         value = sum(n * each for n, each in rows) / weight if weight else None
         value = value if value is not None and isfinite(value) else None  # huge losses overflow their mean
+    elif metric.combine is Combine.SUM:
+        value = sum(each for _, each in rows) if rows else None
     else:
         value = max((each for _, each in rows), default=None)
     if metric.is_privacy_loss:

@@ -325,8 +325,9 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
     examples = max(dataset.test, dataset.train, key=lambda each: min(len(each), TRIED))  # the test set if long enough
     if not isinstance(model, Tryable) or not len(examples):
         return ()
+    two = examples.at(np.arange(TRIED) % len(examples))
     try:
-        outputs = model.try_step(examples.at(np.arange(TRIED) % len(examples)))
+        outputs = model.try_step(two)
     except SettingError:
         raise
     except Exception as error:  # of the user's own code
@@ -339,7 +340,8 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
             f"{why_it_fails(error)}",
         ) from error  # fmt: skip
     if isinstance(model, Scored):
-        model.try_scores(outputs, rows=len(dataset.test) if config.evaluation.where == "server" else 0)
+        rows = len(dataset.test) if config.evaluation.where == "server" else 0
+        model.try_scores(outputs, rows=rows, examples=two)
     return tuple(_notes(config, dataset, model, examples, outputs))
 
 

@@ -170,7 +170,7 @@ class Scored(Protocol):
         """Return the scores of a set from the outputs of its parts; NaN for one that is not defined."""
         ...
 
-    def try_scores(self, outputs: object, *, rows: int) -> None:
+    def try_scores(self, outputs: object, *, rows: int, examples: Examples | None = None) -> None:
         """Raise SettingError, before the first round, for scores that cannot be computed of such outputs.
 
         Parameters
@@ -179,6 +179,8 @@ class Scored(Protocol):
             The outputs of two examples.
         rows
             Number of examples of the largest set.
+        examples
+            A few examples, for scores that call the module themselves.
         """
         ...
 

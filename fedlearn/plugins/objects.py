@@ -36,7 +36,9 @@ FOLDER = "objects"  # in a run folder
 DIGITS = 16  # of the fingerprint, in hexadecimal
 REFERENCE = re.compile(rf"{SCHEME}(\w+)-([0-9a-f]{{{DIGITS}}})")
 MADE_BY_THE_COMPILER = ("__firstlineno__", "__static_attributes__", "__dict__", "__weakref__")  # of classes
+OF_A_SESSION = "_original_object_hash"  # of GenerationConfig of `transformers`: Python's hash, drawn by each process
 LARGEST_CHECKPOINT = 1 << 26  # bytes
+INSTEAD = "; a function that makes it can be given in its place"
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 _packed: dict[str, bytes] = {}  # reference -> content of its file, for objects that were given to this process
@@ -178,7 +180,7 @@ def _pickled(value: object) -> bytes:
     try:
         data: bytes = cloudpickle.dumps(value)
     except Exception as error:
-        raise ValueError(f"it cannot be pickled: {error}") from error
+        raise ValueError(f"it cannot be pickled: {error}{INSTEAD}") from error
     return data
 
 
@@ -248,18 +250,25 @@ def _fingerprint(value: object) -> str:
     """Return a hash of the code and the values of an object: equal in all sessions of one version of Python."""
     import cloudpickle
 
+    torch: Any = sys.modules.get("torch")
+    tensors: dict[int, tuple[int, object]] = {}
+
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         """Pickles for the hash alone; the pickle cannot be loaded."""
 
         def persistent_id(self, each: Any) -> Any:
-            is_plain_set = isinstance(each, set | frozenset) and all(isinstance(part, PLAIN) for part in each)
-            return (
-                sorted(map(repr, each)) if is_plain_set else None
-            )  # the order of a set differs from session to session
+            if isinstance(each, set | frozenset) and all(isinstance(part, PLAIN) for part in each):
+                return sorted(map(repr, each))  # the order of a set differs from session to session
+            if torch is not None and isinstance(each, torch.Tensor):
+                place, _ = tensors.setdefault(id(each), (len(tensors), each))  # held, so that no other has its id
+                return place, *_numbers_of(each, torch)  # torch itself would write addresses
+            return None
 
         def reducer_override(self, each: Any) -> Any:
             if isinstance(each, CodeType):
                 return tuple, (_essence(each),)
+            if OF_A_SESSION in getattr(each, "__dict__", ()) and not isinstance(each, type):
+                return tuple, ((type(each), {n: part for n, part in vars(each).items() if n != OF_A_SESSION}),)
             reduced = super().reducer_override(each)
             if not isinstance(reduced, tuple) or len(reduced) < 3:
                 return reduced
@@ -279,8 +288,15 @@ def _fingerprint(value: object) -> str:
     try:
         Pickler(written, protocol=5).dump(value)
     except Exception as error:
-        raise ValueError(f"it cannot be pickled: {error}") from error
+        raise ValueError(f"it cannot be pickled: {error}{INSTEAD}") from error
     return hashlib.sha256(written.getvalue()).hexdigest()[:DIGITS]
+
+
+def _numbers_of(tensor: Any, torch: Any) -> tuple[object, ...]:
+    """Return a tensor's kind, and a hash of its numbers."""
+    numbers = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+    about = (type(tensor).__name__, str(tensor.dtype), tuple(tensor.shape), tensor.requires_grad)
+    return *about, hashlib.sha256(numbers).hexdigest()
 
 
 def _session_name(kind: type) -> str:

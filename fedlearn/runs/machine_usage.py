@@ -96,6 +96,11 @@ def beginning_of(process: int) -> int | None:
     return None
 
 
+def memory_peak_bytes() -> int | None:
+    """Return the largest resident size in bytes that one process of the run has had at any time; None without /proc."""
+    return max((size for size in map(_largest, _family()) if size is not None), default=None)
+
+
 def _family(process: int | None = None) -> dict[int, list[str]]:
     """Return process id -> fields of /proc/PID/stat, for a process (this one) and all of its descendants."""
     stats: dict[int, list[str]] = {}
@@ -120,8 +125,17 @@ def _stat(process: str) -> bytes:
 
 def _pss(process: int) -> int | None:
     """Return a process's proportional set size in kB."""
+    return _kilobytes(process, "smaps_rollup", "Pss:")
+
+
+def _largest(process: int) -> int | None:
+    size = _kilobytes(process, "status", "VmHWM:")
+    return None if size is None else 1024 * size
+
+
+def _kilobytes(process: int, file: str, name: str) -> int | None:
     with suppress(OSError, ValueError):
-        for line in (PROC / str(process) / "smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+        for line in (PROC / str(process) / file).read_text().splitlines():
+            if line.startswith(name):
                 return int(line.split()[1])
     return None

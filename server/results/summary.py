@@ -11,7 +11,7 @@ import numpy as np
 from fedlearn import wire
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.baselines import NONE
-from fedlearn.core.metric import NODE_ROWS, PRIVATE_ROWS, TEST_ROWS, VALIDATION_ROWS, VIRTUAL_SECONDS
+from fedlearn.core.metric import NODE_ROWS, PRIVATE_ROWS, TEST_ROWS, TOKENS, VALIDATION_ROWS, VIRTUAL_SECONDS
 from fedlearn.core.metrics import COUNTS_IN
 from fedlearn.core.state import Layout, State
 from fedlearn.models import model_spec
@@ -21,7 +21,7 @@ from fedlearn.runs.analysis_answers import write_answer
 from fedlearn.runs.file_names import EVENTS
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
-from fedlearn.runs.machine_usage import memory_bytes
+from fedlearn.runs.machine_usage import memory_bytes, memory_peak_bytes
 from fedlearn.runs.secret_participation import is_secret, without_participation
 from fedlearn.runs.spending import assumed, neighbors_of, notices_of, promised, spent_by_partition, trust_of
 from fedlearn.runs.statistics_json import write_statistics
@@ -71,9 +71,11 @@ def write_summary(
         "bytes_total": bytes_up + bytes_down,
         **_bits(run, bytes_up, bytes_down, uploads),
         "seconds": round(run.time.seconds, 3),
+        **_tokens(history),
         **_virtual(run),
         "cpu_seconds": None if (cpu := run.time.processor.seconds()) is None else round(cpu, 3),
         "memory_bytes": memory_bytes(),
+        "memory_peak_bytes": memory_peak_bytes(),
         "seed": config.seed,
         "model_sha256": run.store.model_sha256,
     }
@@ -98,6 +100,13 @@ def _virtual(run: ServerRun) -> dict[str, object]:
     """Return the devices of the run and the time that it took them; empty in real time."""
     timed = run.exchange.timed
     return {} if timed is None else {VIRTUAL_SECONDS.name: run.clock.now(), "devices": dict(timed.described())}
+
+
+def _tokens(history: History) -> dict[str, object]:
+    """Return the tokens of all rounds, and those of a second of training; empty where none were counted."""
+    found = sum(record.measured.get(TOKENS.name) or 0 for record in history.rounds)
+    seconds = sum(record.training_seconds for record in history.rounds)
+    return {"tokens": int(found), "tokens_per_second": found / seconds if seconds else None} if found else {}
 
 
 def _scores(history: History) -> dict[str, object]:

@@ -62,7 +62,7 @@ IN_TIME = {"devices.name": "alike", "rounds.schedule_options.in_flight": 3, "rou
 NEVER = 0
 PRIVATE = "private, each round twice"
 TIMES = (
-    "seconds", "cpu_seconds", "memory_bytes", "seconds_per_round", "history_bytes", "appended",
+    "seconds", "cpu_seconds", "memory_bytes", "memory_peak_bytes", "seconds_per_round", "history_bytes", "appended",
 )  # fmt: skip
 """Keys of a summary and a checkpoint that differ from run to run. The log has the time of each event."""
 

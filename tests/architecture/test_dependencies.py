@@ -37,8 +37,6 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "onnxscript": "torch writes files of ONNX with it",
     "optuna": "tests/docs runs its page",
     "nbformat": "tests execute notebooks",
-    "peft": "users' modules, and tests of them",
-    "transformers": "users' modules, and tests of them",
     "myst-parser": "make docs",
     "playwright": "tests drive a browser",
     "pytest": "tests",
@@ -63,11 +61,13 @@ PLACES = {  # distribution of an extra -> where it may be imported
     "ipython": ("fedlearn/api/progress.py",),
     "lifelines": ("experiments/statistics/",),
     "mlflow": ("fedlearn/report/listeners/mlflow.py",),
+    "peft": ("experiments/speed/base_once.py",),
     "prometheus-client": ("fedlearn/engine/deployment/monitor.py", "fedlearn/engine/deployment/server_processes.py"),
     "psutil": ("experiments/speed/", "experiments/watching.py"),
     "ray": ("fedlearn/engine/ray_runtime/", "experiments/speed/"),
     "statsmodels": ("experiments/statistics/",),
     "tensorboard": ("fedlearn/report/listeners/tensorboard.py",),
+    "transformers": ("experiments/speed/base_once.py",),
     "wandb": ("fedlearn/report/listeners/weights_and_biases.py",),
 }
 

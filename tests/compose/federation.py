@@ -62,7 +62,8 @@ class Federation:
 
     `of_server`, `of_clients`: further variables of the server's environment alone, and of the clients'.
 
-    All find the models of `../end_to_end/plugins`, which misbehave as the file of faults says.
+    All find the models of `../end_to_end/plugins`, which misbehave as the file of faults says, and the packages in the
+    folder `libraries`.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Federation:
         variables: Mapping[str, str] | None = None,
         of_server: Mapping[str, str] | None = None,
         of_clients: Mapping[str, str] | None = None,
+        libraries: Path | None = None,
     ) -> None:
         self.runs = folder / "runs"
         self.faults = folder / "faults"
@@ -81,6 +83,7 @@ class Federation:
             one.mkdir(parents=True)
         self.fault("")
         self._folder = folder
+        self._libraries = () if libraries is None else (Mount("/libraries", libraries, read_only=True),)
         self._count = 0
         services = own_services({"CLIENTS": str(clients), "FEDLEARN_RUNS": str(self.runs), **(variables or {})})
         for name, further in (("serverapp", of_server or {}), ("client", of_clients or {}), ("job", {})):
@@ -130,6 +133,7 @@ class Federation:
         return Submitted(self.stack.add("job", mounts=mounts, command=command), self.runs / name)
 
     def _with_faults(self, service: Service, further: Mapping[str, str]) -> Service:
-        environment = {"PYTHONPATH": "/plugins", "FAULTS": "/faults/now", "MARK": "/faults/mark", **further}
-        mounts = (Mount("/plugins", PLUGINS, read_only=True), Mount("/faults", self.faults))
+        path = ":".join(["/plugins", *(each.target for each in self._libraries)])
+        environment = {"PYTHONPATH": path, "FAULTS": "/faults/now", "MARK": "/faults/mark", **further}
+        mounts = (Mount("/plugins", PLUGINS, read_only=True), Mount("/faults", self.faults), *self._libraries)
         return replace(service, environment={**service.environment, **environment}, mounts=(*service.mounts, *mounts))

@@ -15,6 +15,7 @@ import torch
 from pydantic import Field
 
 from fedlearn.algorithms.scalars.scalar_history import ScalarHistory
+from fedlearn.core.metric import TOKENS
 from fedlearn.extend import (
     TRAIN_LOSS,
     Learner,
@@ -93,10 +94,11 @@ class TwoPoint(Learner):
                                  for n, array in weights.items()})  # fmt: skip
                 losses[side] = self._loss(inputs, targets)
             found[index] = (losses[0] - losses[1]) / (2 * float(self.step))
+        seen = self.model.tokens_in(task.train, rows) * 2 * self.directions
         return LocalFit(
             self.model.report_of(found, 1 if self.is_uniform else len(task.indices)),
             len(task.indices),
-            {TRAIN_LOSS.name: float(losses.mean())},
+            {TRAIN_LOSS.name: float(losses.mean()), **({TOKENS.name: seen} if seen else {})},
         )
 
     def _loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> float:

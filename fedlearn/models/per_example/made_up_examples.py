@@ -25,4 +25,4 @@ def made_up(model: TorchModel, count: int) -> tuple[Tensor, Tensor]:
         targets = rng.integers(0, spec.classes, (count, *spec.target_shape))
     else:
         targets = rng.random((count, *spec.target_shape))
-    return model.inputs(inputs), model.targets(targets)
+    return model.with_targets(model.inputs(inputs), targets), model.targets(targets)

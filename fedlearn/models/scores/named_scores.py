@@ -5,6 +5,7 @@
 | a scorer of scikit-learn, as ``f1_macro``, ``roc_auc``, ``neg_log_loss`` | what an estimator with these predictions would answer |
 | a function of ``sklearn.metrics``, as ``cohen_kappa_score``; any whose first parameter is ``y_true`` or ``y1`` | the truth; then classes for ``y_pred``, else probabilities |
 | a metric of torchmetrics: what has ``update`` and ``compute``; or a function whose first parameter is ``preds`` | probabilities, or numbers; then the truth |
+| a function whose first parameter is ``module`` | the module, a batch of its inputs, and the targets; it returns a number for each example, whose mean counts |
 | any other function, ``module:name`` | outputs as the module returns them, and targets as the loss gets them |
 
 A score that is not defined is missing: one of scikit-learn or torchmetrics where all examples have one class, one that
@@ -18,7 +19,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import nan
 from typing import Any
@@ -45,18 +46,46 @@ class Score:
     ----------
     compute
         Function of the objective, all outputs and all targets; NaN where the score is not defined.
+    judge
+        Function of the module, a batch of inputs and its targets, which returns a number for each example; in place of
+        `compute`.
     """
 
     metric: Metric
-    compute: Callable[[Predicting, Any, Tensor], float]
+    compute: Callable[[Predicting, Any, Tensor], float] | None = None
+    judge: Callable[..., Any] | None = None
 
     def of(self, objective: Predicting, outputs: Any, targets: Tensor) -> float:
         """Return the score of a set; NaN where it is not defined, or fails, which a line says once."""
+        assert self.compute is not None
         try:
             return self.compute(objective, outputs, targets)
         except Exception as error:  # a library's or a user's own
-            say_once(f"{SETTING}: {self.metric.name} is missing where it fails: {type(error).__name__}: {said(error)}")
-            return nan
+            return self._missing(error)
+
+    def sum_of(self, module: Any, inputs: Tensor, named: Mapping[str, Tensor], targets: Tensor) -> float:
+        """Return the sum of what the user's function says of each example of a batch; NaN where it fails.
+
+        It gets those of the module's further arguments that it has parameters for.
+        """
+        try:
+            return float(self.judged(module, inputs, named, targets).sum())
+        except Exception as error:  # a user's own
+            return self._missing(error)
+
+    def judged(self, module: Any, inputs: Tensor, named: Mapping[str, Tensor], targets: Tensor) -> Tensor:
+        """Return what the user's function says of each example of a batch; raise an error where it fails."""
+        assert self.judge is not None
+        known = {name: each for name, each in named.items() if name in _parameters(self.judge)}
+        found = torch.as_tensor(self.judge(module, inputs, targets.clone(), **known)).double()
+        if found.shape != targets.shape[:1]:
+            shape = tuple(found.shape)
+            raise ValueError(f"it returned shape {shape} for {len(targets)} examples: return a number for each")
+        return found
+
+    def _missing(self, error: Exception) -> float:
+        say_once(f"{SETTING}: {self.metric.name} is missing where it fails: {type(error).__name__}: {said(error)}")
+        return nan
 
 
 def scores_of(given: str) -> list[Score]:
@@ -108,6 +137,9 @@ def _of_function(reference: str, function: Any, name: str) -> Score:
 
         better = "up" if first == "estimator" else _better(function, name)
         return Score(_metric(name, better, *bounds_of(name)), partial(scored, function, name))
+    if first == "module":
+        judged = replace(_metric(name, _better(function, name) or "up"), note="mean over examples", is_score=False)
+        return Score(judged, judge=function)
     compute = partial(_of_predictions, function, name) if first == "preds" else partial(_of_outputs, function)
     return Score(_metric(name, _better(function, name)), compute)
 

@@ -55,7 +55,7 @@ class Scoring:
 
     def is_wanted(self, objective: Objective) -> bool:
         """Return whether anything is measured on all outputs at once."""
-        return bool(self.given) or type(objective).score is not Objective.score
+        return any(each.compute for each in self.scores) or type(objective).score is not Objective.score
 
     def added_to(self, metrics: Metrics) -> Metrics:
         """Return the metrics of an objective with the scores."""
@@ -67,7 +67,8 @@ class Scoring:
     def of(self, objective: Objective, outputs: Any, targets: Tensor) -> dict[str, float]:
         """Return all scores of a set; NaN for one that is not defined, and for all of outputs with NaN."""
         own = {name: float(value) for name, value in objective.score(outputs, targets).items()}
-        found = {**{score.metric.name: score.of(objective, outputs, targets) for score in self.scores}, **own}
+        named = {each.metric.name: each.of(objective, outputs, targets) for each in self.scores if each.compute}
+        found = {**named, **own}
         return dict.fromkeys(found, math.nan) if has_nan(outputs) else found
 
     def try_on(self, spec: DataSpec, objective: Objective, outputs: object, *, rows: int) -> None:
@@ -84,7 +85,8 @@ class Scoring:
         targets = objective.targets(places % spec.classes if spec.classes else (places + places // 2) % 2 + 0.0)
         for score in self.scores:
             try:
-                score.compute(objective, drawn, targets)
+                if score.compute is not None:
+                    score.compute(objective, drawn, targets)
             except Exception as error:  # a library's or a user's own
                 why = (
                     f"it fails on made-up outputs of shape {tuple(drawn.shape)}: {type(error).__name__}: {said(error)}"
@@ -105,6 +107,7 @@ class Evaluating(Protocol):
     module: nn.Module
     device: torch.device
     inputs: Inputs
+    decodes: bool
 
     @property
     def objective(self) -> Objective:
@@ -117,6 +120,14 @@ class Evaluating(Protocol):
 
     def outputs(self, inputs: Tensor) -> Any:
         """Return the module's outputs for a batch."""
+        ...
+
+    def passed(self, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return what the module gets of a batch, and by keyword."""
+        ...
+
+    def with_targets(self, inputs: Tensor, targets: NDArray[Any]) -> Tensor:
+        """Return inputs, followed by what a decoder gets of the targets."""
         ...
 
     def drawing(self, *, is_foreign: bool = False) -> AbstractContextManager[object]:
@@ -133,7 +144,7 @@ def evaluate(model: Evaluating, state: State, examples: Examples) -> Evaluation:
     with torch.inference_mode(), model.drawing():
         for start in range(0, len(examples), EVALUATION_BATCH):
             batch = slice(start, start + EVALUATION_BATCH)
-            outputs = model.outputs(model.inputs(np.array(examples.inputs[batch])))
+            outputs = model.outputs(_inputs(model, examples.at(batch)))
             targets = objective.targets(np.array(examples.targets[batch]))
             if isinstance(outputs, Tensor):
                 outputs = outputs.cpu()
@@ -145,7 +156,45 @@ def evaluate(model: Evaluating, state: State, examples: Examples) -> Evaluation:
             total += Evaluation(measured, len(targets), objective.confusion(outputs, targets), weights=weights)
             if gathered is not None:
                 gathered.add(outputs, len(targets))
+    total = replace(total, sums={**total.sums, **_judged(model, state, examples)})
     return total if gathered is None or not len(examples) else replace(total, outputs=(packed(gathered.batches),))
+
+
+def _inputs(model: Evaluating, examples: Examples) -> Tensor:
+    return model.with_targets(model.inputs(np.array(examples.inputs)), examples.targets)
+
+
+def try_judges(model: Evaluating, examples: Examples) -> None:
+    """Raise SettingError for a score that calls the module itself and fails on a few examples."""
+    for score in model.scoring.scores:
+        if score.judge is None:
+            continue
+        passed, named = model.passed(_inputs(model, examples))
+        targets = model.objective.targets(np.array(examples.targets)).to(model.device)
+        try:
+            with torch.inference_mode(), model.drawing(is_foreign=True):
+                score.judged(model.module.eval(), passed, named, targets)
+        except Exception as error:  # a user's own
+            why = f"it fails on {len(examples)} examples: {type(error).__name__}: {said(error)}"
+            raise SettingError(SETTING, score.metric.name, why) from error
+
+
+def _judged(model: Evaluating, state: State, examples: Examples) -> dict[str, float]:
+    """Return the sums of the scores that call the module themselves; each gets it with the state loaded anew."""
+    found: dict[str, float] = {}
+    for score in model.scoring.scores:
+        if score.judge is None:
+            continue
+        model.load(state)
+        total = 0.0
+        with torch.inference_mode(), model.drawing(is_foreign=True):
+            for start in range(0, len(examples), EVALUATION_BATCH):
+                part = examples.at(slice(start, start + EVALUATION_BATCH))
+                passed, named = model.passed(_inputs(model, part))
+                targets = model.objective.targets(np.array(part.targets)).to(model.device)
+                total += score.sum_of(model.module.eval(), passed, named, targets)
+        found[score.metric.name] = total
+    return found
 
 
 def answers(model: Evaluating, state: State, inputs: NDArray[Any], spec: DataSpec) -> Predicted:
@@ -156,8 +205,10 @@ def answers(model: Evaluating, state: State, inputs: NDArray[Any], spec: DataSpe
     Raises
     ------
     UsageError
-        If the outputs are NaN, or neither known nor one tensor.
+        If the outputs are NaN, or neither known nor one tensor; or if the module needs the targets.
     """
+    if model.decodes:
+        raise UsageError("the model's decoder needs the targets, which such rows have not: call run.model().generate")
     model.load(state)
     model.module.eval()
     parts = [Predicted(np.zeros((0, *spec.target_shape)), np.zeros((0, *spec.target_shape, spec.classes)))]

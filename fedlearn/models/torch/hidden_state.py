@@ -17,7 +17,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ class Beside:
         Objects that are left out: tensors that a state loads anyway, or objects of another `Beside`.
     apart
         Attributes of a root that are not put back.
+    kept
+        Id of a tensor -> one with its numbers, which is remembered in place of a copy.
 
     Attributes
     ----------
@@ -72,12 +74,18 @@ class Beside:
     """
 
     def __init__(
-        self, roots: Mapping[str, object], *, without: Iterable[object] = (), apart: Iterable[str] = ()
+        self,
+        roots: Mapping[str, object],
+        *,
+        without: Iterable[object] = (),
+        apart: Iterable[str] = (),
+        kept: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
         self.generators: list[object] = []
         self.is_foreign = self.is_left = False
         self._remembered: list[Names | Items | Numbers] = []
         self._apart = frozenset(apart)
+        self._kept = kept
         self._roots = {id(root) for root in roots.values()}
         self._alive: list[object] = list(without)  # an id names one object only as long as that object lives
         self._seen = {id(each) for each in self._alive}
@@ -117,7 +125,9 @@ class Beside:
             yield from self._of_module(where, value)
         elif torch is not None and isinstance(value, torch.Tensor):
             if not isinstance(value, torch.nn.parameter.UninitializedTensorMixin) and value.device.type != "meta":
-                self._remembered.append(Numbers(where, value, value.detach().clone(), torch.equal))
+                copy = self._kept.get(id(value))
+                copy = value.detach().clone() if copy is None else copy
+                self._remembered.append(Numbers(where, value, copy, torch.equal))
         elif isinstance(value, np.ndarray):
             if value.flags.writeable and not isinstance(value, np.memmap):
                 self._remembered.append(Numbers(where, value, value.copy(), np.array_equal))

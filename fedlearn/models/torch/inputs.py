@@ -11,6 +11,8 @@ A module of texts whose forward has a parameter ``attention_mask``, and whose ``
 those of `transformers`, also gets the mask: 1 for each token that is not padding. Where the data have a mask of their
 own, it gets that one, whatever its config says; there -1 - t is a token t that is hidden.
 
+A module with an encoder and a decoder also gets ``decoder_input_ids``, which its own method makes of the targets.
+
 Bytes are scaled to 0 to 1. Bytes and float32 numbers are normalised by mean and standard deviation of each channel,
 if the data set declares them. In a declared table, numbers are scaled from their bounds to -1 to 1, or by the mean and
 deviation of all nodes (``data.scaling``), categories become one-hot vectors, and missing values become zeros.
@@ -34,6 +36,7 @@ from fedlearn.data.data_spec import DataSpec, TableSchema
 from fedlearn.models.torch.device import CPU
 
 MASK = "attention_mask"
+DECODER = "decoder_input_ids"
 Inputs = Callable[[Any], Tensor]
 """Function of an array, or of a tensor on the device, that returns the input; for tables, of an array only."""
 
@@ -76,7 +79,16 @@ def padding_of(module: object) -> int | None:
 
 def takes_mask(module: object) -> bool:
     """Return whether a module's forward has a parameter ``attention_mask``."""
-    return MASK in inspect.signature(getattr(module, "forward", module)).parameters  # type: ignore[arg-type]
+    return _takes(module, MASK)
+
+
+def takes_labels(module: object) -> bool:
+    """Return whether a module has a decoder that gets the targets, as sequence-to-sequence models of `transformers`."""
+    return hasattr(module, "prepare_decoder_input_ids_from_labels") and _takes(module, DECODER)
+
+
+def _takes(module: object, name: str) -> bool:
+    return name in inspect.signature(getattr(module, "forward", module)).parameters  # type: ignore[arg-type]
 
 
 def all_shown(tokens: Tensor) -> Tensor:

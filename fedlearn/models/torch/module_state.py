@@ -7,6 +7,7 @@ All float32 parameters are views of one flat buffer. On the CPU arrays share the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ class ModuleState:
         Device of the module.
     parts
         What of the state is sent, kept by a node, or frozen. Frozen parameters no longer require gradients.
+    kept
+        Id of a frozen tensor -> one with its numbers, which stands in `first` in place of a copy.
 
     Attributes
     ----------
@@ -51,7 +54,9 @@ class ModuleState:
         Name -> first value of each array that is never sent: of frozen and of personal ones.
     """
 
-    def __init__(self, module: nn.Module, device: torch.device, parts: Parts) -> None:
+    def __init__(
+        self, module: nn.Module, device: torch.device, parts: Parts, kept: Mapping[int, Tensor] = MappingProxyType({})
+    ) -> None:
         stored = module.state_dict(keep_vars=True)
         frozen = set(parts.frozen)
         for name in parts.left_out:
@@ -59,7 +64,7 @@ class ModuleState:
         own = {id(each): name for name, each in reversed(stored.items())}  # the first of several names of one tensor
         sent = set(parts.shared)
         self.first = {
-            name: each.detach().cpu().numpy().copy()
+            name: kept[id(each)].numpy() if id(each) in kept else each.detach().cpu().numpy().copy()
             for name, each in stored.items()
             if own[id(each)] == name and name not in sent
         }

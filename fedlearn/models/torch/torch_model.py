@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.learning_settings import Precision
+from fedlearn.core.metric import TOKENS
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.seeding import seed_for
 from fedlearn.core.state import Array, State, UpdateKind, is_same
@@ -32,11 +33,22 @@ from fedlearn.models.objectives.counted_targets import why_no_mean
 from fedlearn.models.output_axes import are_labels
 from fedlearn.models.torch.buffers import EXAMPLES, kinds_of
 from fedlearn.models.torch.device import CPU, device_of, enter
-from fedlearn.models.torch.evaluating import Scoring, evaluate, scores
+from fedlearn.models.torch.evaluating import Scoring, evaluate, scores, try_judges
 from fedlearn.models.torch.hidden_state import Beside
 from fedlearn.models.torch.hooks import LEARNER, STEP, hook_of
-from fedlearn.models.torch.inputs import MASK, all_shown, inputs_of, mask_of, padding_of, shown, takes_mask
+from fedlearn.models.torch.inputs import (
+    DECODER,
+    MASK,
+    all_shown,
+    inputs_of,
+    mask_of,
+    padding_of,
+    shown,
+    takes_labels,
+    takes_mask,
+)
 from fedlearn.models.torch.making import Making
+from fedlearn.models.torch.mapped_base import mapped
 from fedlearn.models.torch.module_state import ModuleState, check_alike, check_memory, check_numbers, fill
 from fedlearn.models.torch.parts import parts_of, whole
 from fedlearn.models.torch.precision import all_but_of_norms, outputs_in
@@ -74,6 +86,8 @@ class TorchModel:
         Token that fills texts up, where the module takes an ``attention_mask``; else None.
     is_masked
         Whether the module gets an ``attention_mask``.
+    decodes
+        Whether the module has an encoder and a decoder, which gets the targets, one place later.
     device
         Device of the module.
     precision
@@ -127,12 +141,19 @@ class TorchModel:
         self._parts = tuple(self.module.modules())
         still = {self.module.get_submodule(name) for name in self.parts.still}
         self._modes = tuple((part, part not in still) for part in self._parts)
-        self._state = ModuleState(self.module, device, self.parts)
+        base = self._mapped() if device == CPU else {}
+        self._state = ModuleState(self.module, device, self.parts, base)
         self.names, self.parameters, self.tied = self._state.names, self._state.parameters, self._state.tied
         self._rounded = all_but_of_norms(self.module)
         self.padding = padding_of(self.module) if self.spec.vocabulary else None
         self.is_masked = self.padding is not None or (self.spec.hides and takes_mask(self.module))
-        self.beside = Beside({"": self.module, "objective": self.objective}, without=self._state.stored)
+        self.decodes = len(self.spec.target_shape) == 1 and bool(self.spec.vocabulary) and takes_labels(self.module)
+        self.beside = Beside({"": self.module, "objective": self.objective}, without=self._state.stored, kept=base)
+
+    def _mapped(self) -> dict[int, Tensor]:
+        """Let large frozen tensors lie in memory once for all processes; return their numbers by id."""
+        stored = self.module.state_dict(keep_vars=True)
+        return mapped(list({id(stored[name]): stored[name] for name in self.parts.frozen}.values()))
 
     def planned(self, config: RunConfig) -> Self:
         """Return the model with the parts, the precision and the device of these settings.
@@ -170,7 +191,8 @@ class TorchModel:
         """The metrics of the objective; with an own loss they depend on the module's outputs."""
         if self._metrics is None:
             is_own = getattr(self.objective, "own_loss", None) is not None
-            self._metrics = self.scoring.added_to(self._metrics_of_own_loss() if is_own else self.objective.metrics)
+            found = self.scoring.added_to(self._metrics_of_own_loss() if is_own else self.objective.metrics)
+            self._metrics = replace(found, reported=(*found.reported, TOKENS)) if self.spec.hides else found
         return self._metrics
 
     def _metrics_of_own_loss(self) -> Metrics:
@@ -230,10 +252,20 @@ class TorchModel:
         return outputs_in(self.precision, self.module, passed, self._rounded, named)
 
     def passed(self, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return what the module gets of a batch, and by keyword the mask of its tokens, if it takes one."""
-        if self.spec.hides:
-            return all_shown(inputs), {MASK: shown(inputs)} if self.is_masked else {}
-        return inputs, {} if self.padding is None else {MASK: mask_of(inputs, self.padding)}
+        """Return what the module gets of a batch; by keyword the mask of its tokens, and what its decoder gets."""
+        named = {}
+        if self.decodes:
+            inputs, named[DECODER] = inputs.tensor_split([self.spec.shape[0]], 1)
+        if self.is_masked:
+            named[MASK] = shown(inputs) if self.padding is None or self.spec.hides else mask_of(inputs, self.padding)
+        return all_shown(inputs) if self.spec.hides else inputs, named
+
+    def with_targets(self, inputs: Tensor, targets: NDArray[Any]) -> Tensor:
+        """Return inputs, followed by the tokens that a decoder gets: the targets one place later (`decodes`)."""
+        if not self.decodes:
+            return inputs
+        tokens = torch.from_numpy(np.array(targets, np.int64)).to(self.device)
+        return torch.cat([inputs, self.module.prepare_decoder_input_ids_from_labels(tokens)], 1)  # type: ignore[operator]
 
     def train(self) -> None:
         """Put the module into training mode, unless it is in it: a module is slow to set attributes."""
@@ -263,15 +295,20 @@ class TorchModel:
         """
         stored = examples.inputs if isinstance(examples.inputs, np.ndarray) else None
         is_computed = self.spec.table is not None or self.spec.is_made_by_functions or stored is None
+        targets = examples.targets[rows]
         if self.device == CPU or is_computed or stored.nbytes > MOST_RESIDENT:
-            return self.inputs(examples.inputs[rows])
+            return self.with_targets(self.inputs(examples.inputs[rows]), targets)
         if self._resident is None or self._resident[0] is not examples:
             self._resident = examples, torch.from_numpy(np.array(stored)).to(self.device)
-        return self.inputs(self._resident[1][torch.tensor(rows, device=self.device)])
+        return self.with_targets(self.inputs(self._resident[1][torch.tensor(rows, device=self.device)]), targets)
 
     def targets(self, targets: NDArray[Any]) -> Tensor:
         """Return the targets of a batch as a tensor on the device."""
         return self.objective.targets(targets).to(self.device)
+
+    def tokens_in(self, examples: Examples, rows: NDArray[np.integer[Any]]) -> int:
+        """Return the number of tokens in some rows that the mask of the data does not hide; 0 without a mask."""
+        return int((examples.inputs[rows] >= 0).sum()) if self.spec.hides else 0
 
     def try_step(self, examples: Examples) -> object:
         """Compute loss and gradient of a few examples; raise an error where they do not fit the module.
@@ -281,7 +318,7 @@ class TorchModel:
         object
             The module's outputs.
         """
-        inputs = self.inputs(np.array(examples.inputs))
+        inputs = self.with_targets(self.inputs(np.array(examples.inputs)), examples.targets)
         targets = self.targets(np.array(examples.targets))
         with seeded_globals(self._seed, self.beside.generators):
             self.train()
@@ -323,8 +360,10 @@ class TorchModel:
         self._put_back()
         return found
 
-    def try_scores(self, outputs: object, *, rows: int) -> None:
-        """Raise SettingError for scores that cannot be computed of such outputs, or of so many."""
+    def try_scores(self, outputs: object, *, rows: int, examples: Examples | None = None) -> None:
+        """Raise SettingError for scores that cannot be computed of such outputs, of so many, or of the module."""
+        if examples is not None:
+            try_judges(self, examples)
         if self.is_scored:
             self.scoring.try_on(self.spec, self.objective, outputs, rows=rows)
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fedlearn.core.cohort import Fate, NodeReport
-from fedlearn.core.metric import ACCURACY, EPSILON, LOSS, TRAIN_LOSS, Combine, Metric
+from fedlearn.core.metric import ACCURACY, EPSILON, LOSS, TOKENS, TRAIN_LOSS, Combine, Metric
 from fedlearn.core.metrics import KNOWN, NEURAL_CLASSIFIER, PRIVATE_REGRESSOR, Metrics, declared
 from fedlearn.core.spread import Spread
 
@@ -40,6 +40,12 @@ def test_a_privacy_loss_is_the_largest_and_never_falls():
 def test_another_largest_may_fall():
     peak = Metric("peak", combine=Combine.LARGEST)
     assert Metrics((peak,)).combined(reports("peak", (1, 2.0), (1, 3.0)), {"peak": 9.0}) == {"peak": 3.0}
+
+
+def test_a_sum_needs_no_weights_and_is_none_where_nobody_has_counted():
+    metrics = Metrics((TOKENS,))
+    assert metrics.combined(reports("tokens", (1, 20), (9, 5)), {"tokens": 90}) == {"tokens": 25}
+    assert metrics.combined([], {"tokens": 90}) == {"tokens": None}
 
 
 def test_a_headline_must_say_what_is_better():

@@ -10,8 +10,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from client.learners.learner import LocalTask
+from fedlearn.core.errors import UsageError
 from fedlearn.data import from_arrays
 from fedlearn.models.objectives import objective_for
+from fedlearn.models.torch.evaluating import answers
 from fedlearn.models.torch.notes import notes_on
 from fedlearn.models.torch.torch_model import TorchModel
 from tests.unit.client.learners.test_sgd import learner_of
@@ -102,3 +105,50 @@ def test_nodes_of_a_module_with_a_mask_are_trained_one_by_one():
 def test_outputs_without_logits_are_refused_as_before():
     why_not = objective_for(ROWS.spec).why_not({"hidden": torch.zeros(2, 3)}, torch.zeros(2, dtype=torch.int64))
     assert why_not.startswith("it returns a dict, which should be one tensor")
+
+
+class Translator(nn.Module):
+    """As a model of `transformers` with an encoder and a decoder: the decoder gets the labels, one place later."""
+
+    def __init__(self):
+        super().__init__()
+        self.config = SimpleNamespace(pad_token_id=0)
+        self.embedding, self.head = nn.Embedding(9, 5), nn.Linear(5, 9)
+
+    def prepare_decoder_input_ids_from_labels(self, labels):
+        return functional.pad(labels[:, :-1], (1, 0), value=1).where(labels != -100, 0)
+
+    def forward(self, input_ids, attention_mask=None, decoder_input_ids=None):
+        mean = (self.embedding(input_ids) * attention_mask[..., None]).sum(1, keepdim=True)
+        return Outputs(logits=self.head(mean + self.embedding(decoder_input_ids)))
+
+
+ANSWERS = np.where(np.arange(4) < RNG.integers(1, 5, (60, 1)), RNG.integers(1, 9, (60, 4)), -100)
+
+
+@pytest.mark.parametrize("mask", [None, (TOKENS != 0).astype(int)], ids=["padding", "mask"])
+def test_decoder_gets_the_labels_one_place_later(mask):
+    data = from_arrays(TOKENS, ANSWERS, vocabulary=9, classes=9, mask=mask)
+    model, found = evaluated(Translator, data)
+    tokens, labels = (torch.tensor(np.array(each, np.int64)) for each in (data.test.inputs, data.test.targets))
+    tokens = tokens.where(tokens >= 0, -1 - tokens)
+    decoded = model.module.prepare_decoder_input_ids_from_labels(labels)
+    logits = model.module(tokens, (tokens != 0).long(), decoded).logits
+    wanted = functional.cross_entropy(logits.flatten(0, 1), labels.flatten()).item()
+    assert model.decodes and found.means["loss"] == pytest.approx(wanted, abs=1e-6)
+    with pytest.raises(UsageError, match=r"decoder needs the targets.*generate"):
+        answers(model, model.initial_state(seed=1), tokens.numpy(), data.spec)
+
+
+@pytest.mark.parametrize("mask", [None, (TOKENS != 0).astype(int)], ids=["padding", "mask"])
+def test_decoder_is_trained_and_tokens_of_a_mask_are_counted(mask):
+    data = from_arrays(TOKENS, ANSWERS, vocabulary=9, classes=9, mask=mask)
+    model, rows = TorchModel(Translator, data.spec), np.arange(20)
+    assert model.try_step(data.train.at(np.arange(2))).logits.shape == (2, 4, 9)
+    state = model.initial_state(seed=1)
+    task = LocalTask(data.train, rows, seed=1, round_number=1, partition_id=0, config={})
+    found = learner_of(model, {"local_epochs": 2}).fit(state, task)
+    assert not np.array_equal(found.arrays["head.weight"], state["head.weight"])
+    counted = 2 * int((data.train.inputs[rows] >= 0).sum())
+    assert found.metrics.get("tokens") == (counted if mask is not None else None)
+    assert ("tokens" in model.metrics.columns) == (mask is not None)

@@ -362,3 +362,50 @@ def test_function_that_writes_and_draws_changes_no_other_score_and_repeats():
     state = alone.initial_state(seed=1)
     first, second = (with_it.evaluate(state, THREE.test).scores for _ in range(2))
     assert first == second and first["f1_macro"] == alone.evaluate(state, THREE.test).scores["f1_macro"]
+
+
+def twice_the_class(module, inputs, targets):
+    """The mean over examples of twice the class where the module's guess is right."""
+    assert not module.training
+    return (module(inputs).argmax(1) == targets) * 2.0 * targets
+
+
+def spoiling(module, inputs, targets):
+    module.train()
+    for parameter in module.parameters():
+        parameter.zero_()
+    return targets == 0
+
+
+def failing(module, inputs, targets):
+    return 1.0 if len(targets) > 2 else [0.0, 1.0]
+
+
+@pytest.mark.parametrize("others", ["", f"{__name__}:spoiling,"])
+def test_function_that_calls_the_module_is_a_mean_over_examples(others):
+    logits, y, found = evaluated(THREE, 3, f"{others}{__name__}:twice_the_class")
+    wanted = ((logits.argmax(1).numpy() == y) * 2.0 * y).mean()
+    assert found["twice_the_class"] == pytest.approx(wanted, abs=1e-12) and wanted > 0
+    assert found["accuracy"] == pytest.approx((logits.argmax(1).numpy() == y).mean())
+
+
+def test_function_that_calls_the_module_keeps_no_outputs_and_adds_up():
+    model = model_of(THREE, 3, f"{__name__}:twice_the_class")
+    state, test = model.initial_state(seed=1), THREE.test
+    assert not model.is_scored
+    cut = [model.evaluate_part(state, test.at(slice(*ends))) for ends in ((0, 50), (50, len(test)))]
+    assert (cut[0] + cut[1]).means == pytest.approx(model.evaluate(state, test).means, rel=1e-6)
+    assert model.metrics.best_by == "twice_the_class"
+
+
+def test_function_that_calls_the_module_is_tried_before_round_1_and_missing_where_it_fails_later():
+    model, two = model_of(THREE, 3, f"{__name__}:{one_number.__name__}"), THREE.test.at(slice(0, 2))
+    with pytest.raises(SettingError, match=r"one_number': it fails on 2 examples: .*return a number for each"):
+        model.try_scores(torch.zeros(2, 3), rows=10, examples=two)
+    model = model_of(THREE, 3, f"{__name__}:failing")
+    model.try_scores(torch.zeros(2, 3), rows=10, examples=two)
+    assert isnan(model.evaluate(model.initial_state(seed=1), THREE.test).means["failing"])
+
+
+def one_number(module, inputs, targets):
+    return 0.5

@@ -177,3 +177,30 @@ def test_module_of_a_kind_of_its_own_is_found_by_its_name():
 def test_what_cannot_be_pickled_says_so(tmp_path):
     with (tmp_path / "file").open("w") as file, pytest.raises(ValueError, match="it cannot be pickled"):
         objects.reference_to(file)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
+def test_tensors_are_named_by_their_numbers_not_by_their_place_in_memory(dtype):
+    import torch
+
+    def holder(first, second):
+        return {"first": first, "second": second}
+
+    def numbers(start=0):
+        return torch.arange(start, start + 4, dtype=getattr(torch, dtype))
+
+    one, *others = (numbers(), numbers(1), numbers().reshape(2, 2), numbers().to(torch.float64))
+    fingerprints = [objects._fingerprint(holder(numbers(), numbers())) for _ in range(2)]
+    assert fingerprints[0] == fingerprints[1]
+    assert len({objects._fingerprint(each) for each in (one, *others)}) == 4
+    assert objects._fingerprint(holder(one, one)) != fingerprints[0]  # tied
+
+
+def test_module_made_anew_has_the_same_name():
+    import torch
+
+    names = set()
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        names.add(objects.reference_to(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))))
+    assert len(names) == 2
