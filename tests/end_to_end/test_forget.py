@@ -93,7 +93,7 @@ def test_the_model_is_that_of_a_run_in_which_the_client_was_never_ready(settings
 def test_a_run_on_ray_forgets_to_the_bytes_of_a_run_inline(with_and_never, command, tmp_path, monkeypatch):
     run, client, _, never = with_and_never(QUADRATIC)
     on_ray = command({**QUADRATIC, "engine.name": "ray", "data.partition": str(tmp_path / "all.json")})
-    assert on_ray.process.wait(PATIENCE) == 0 and on_ray.run.sha == run.sha
+    assert on_ray.process.wait(5 * PATIENCE) == 0 and on_ray.run.sha == run.sha
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
     words = [
         "-m",
