@@ -55,11 +55,15 @@ def _put(gradient, curvature, most, scale, out, at):  # type: ignore[no-untyped-
 def route(codes, root, feature, child, left, out):  # type: ignore[no-untyped-def]
     """Fill (rows,) the leaf of one tree that each record reaches."""
     for row in range(len(codes)):
-        node = root
-        while child[node] >= 0:
-            code = codes[row, feature[node]]
-            node = child[node] + 1 - ((left[node, code >> 3] >> (code & 7)) & 1)
-        out[row] = node
+        out[row] = _leaf(codes, row, root, feature, child, left)
+
+
+@compiled()
+def _leaf(codes, row, node, feature, child, left):  # type: ignore[no-untyped-def]
+    while child[node] >= 0:
+        code = codes[row, feature[node]]
+        node = child[node] + 1 - ((left[node, code >> 3] >> (code & 7)) & 1)
+    return node
 
 
 @compiled()
@@ -69,11 +73,8 @@ def add_up(codes, firsts, nodes, feature, child, left, places, kept, parts, out)
     `nodes` has a node on the way of each record, and is filled with its leaf.
     """
     for row in range(len(codes)):
-        node = nodes[row]
-        while child[node] >= 0:
-            code = codes[row, feature[node]]
-            node = child[node] + 1 - ((left[node, code >> 3] >> (code & 7)) & 1)
-        nodes[row], at = node, places[node]
+        nodes[row] = _leaf(codes, row, nodes[row], feature, child, left)
+        at = places[nodes[row]]
         if at < 0 or not kept[row]:
             continue
         gradient, curvature = parts[row, 0], parts[row, 1]
