@@ -142,9 +142,8 @@ def test_a_certificate_of_another_run_or_of_other_settings_is_refused(with_and_n
     path.write_bytes(other.read_bytes())  # sound by itself, beside a model that is not its own
     assert end_of("verify", path) == 2
     assert "it is of another run" in capsys.readouterr().err
-    seed = {**found.settings, "seed": 2}  # a run of its own, which says nothing of the model that is to be replaced
-    after = execute({**QUADRATIC, "seed": 2, "rounds.without": f"[{client}]"}, engine="inline").sha
-    forged = replace(found, settings=seed | {"data.partition": "iid"}, after=after, sha256="")
+    second = execute({**QUADRATIC, "seed": 2}, engine="inline")  # it says nothing of the model that is to be replaced
+    forged = replace(forgotten(second.folder, client)[1], before=run.sha, sha256="")
     alone = path.parent.with_name("alone.json")
     alone.write_text(json.dumps({**vars_of(forged), "sha256": forged.own}))
     assert end_of("verify", alone) == 0 and end_of("verify", alone, "--again") == RunFailed.exit_code
