@@ -23,7 +23,7 @@ from fedlearn.data.scaling import text_of_moments
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
 from fedlearn.plugins import objects
-from fedlearn.runs.file_names import CHECKPOINT, EVENTS, FORGOTTEN, whole_name
+from fedlearn.runs.file_names import CHECKPOINT, EVENTS, FORGOTTEN, MODEL, whole_name
 from fedlearn.runs.files import sha256, write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.kept_whole import begin_from, kept_rounds
@@ -116,13 +116,18 @@ def forgotten(
     return out / FORGOTTEN, found
 
 
-def certified(path: Path) -> Certificate:
+def certified(path: Path, *, again: bool = False) -> Certificate:
     """Run what a certificate says, from round 1, and return the certificate.
+
+    Parameters
+    ----------
+    again
+        Whether the run with the client is made, too, and compared with the model that the certificate replaces.
 
     Raises
     ------
     UsageError
-        If the file is no certificate, or was edited.
+        If the file is no certificate, was edited, or belongs to another run than the one in its folder.
     RunFailed
         If another model comes out.
     """
@@ -132,16 +137,23 @@ def certified(path: Path) -> Certificate:
         raise UsageError(f"{path}: {said(error)}: name forgotten.json of fedlearn forget") from None
     if found is None or found.own != found.sha256:
         raise UsageError(f"{path}: it was edited: its SHA-256 is not the one that it holds")
+    model = path.with_name(MODEL)
+    if model.exists() and sha256(model.read_bytes()) != found.after:
+        raise UsageError(f"{path}: it is of another run: {model} has not the SHA-256 {found.after}")
     config = config_from(dict(found.settings), source=str(path))
     if found.client not in config.absent:
         raise UsageError(f"{path}: client {found.client} takes part by its settings: this proves nothing")
     if fingerprint_of(config, dataset_of(config)) != found.data:
         raise UsageError(f"{path}: {said(config.data.dataset)} holds other rows than the run had")
     objects.look_in(path.parent)
-    with TemporaryDirectory(prefix="fedlearn-verify-") as place:
-        again = run_once(config.model_copy(update={"out": f"{place}/run"}), is_new=True).read_summary()
-    if again["model_sha256"] != found.after:
-        raise RunFailed(f"{path}: the model has the SHA-256 {again['model_sha256']}, not {found.after}")
+    runs = [("without", _with_absent(config, config.absent), found.after)]
+    if again:
+        runs.append(("with", _with_absent(config, config.absent - {found.client}), found.before))
+    for how, each, wanted in runs:
+        with TemporaryDirectory(prefix="fedlearn-verify-") as place:
+            sha = run_once(each.model_copy(update={"out": f"{place}/run"}), is_new=True).read_summary()["model_sha256"]
+        if sha != wanted:
+            raise RunFailed(f"{path}: {how} client {found.client}, the model has the SHA-256 {sha}, not {wanted}")
     return found
 
 
@@ -185,10 +197,17 @@ def why_not(config: RunConfig, manifest: Manifest) -> str:
 
 def _without(config: RunConfig, client: int, scaling: str) -> RunConfig:
     """Return the settings without a client, and without a time limit, which would end the run at another round."""
-    rounds = config.rounds.model_copy(update={"without": json.dumps(sorted({*config.absent, client}))})
+    config = _with_absent(config, {*config.absent, client})
     stop = config.stop.model_copy(update={"time_limit": ""})
     data = config.data.model_copy(update={"scaling": text_of_moments(scaling)} if scaling else {})
-    return config.model_copy(update={"rounds": rounds, "stop": stop, "data": data})
+    return config.model_copy(update={"stop": stop, "data": data})
+
+
+def _with_absent(config: RunConfig, absent: Collection[int]) -> RunConfig:
+    """Return the settings in which these clients take no part."""
+    return config.model_copy(
+        update={"rounds": config.rounds.model_copy(update={"without": json.dumps(sorted(absent))})}
+    )
 
 
 def _begin(folder: Path, config: RunConfig, client: int) -> int:

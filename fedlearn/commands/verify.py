@@ -19,20 +19,26 @@ def verify(
         Path, typer.Argument(metavar="RUN", help="The folder of a run that has ended, or a forgotten.json.")
     ],
     again: Annotated[
-        bool, typer.Option("--again", help="Run it again, with its code, in another folder; compare the SHA-256.")
+        bool,
+        typer.Option(
+            "--again",
+            help="Run it again, with its code, in another folder; compare the SHA-256. Of a forgotten.json: the run "
+            "with the client, too.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare a run with its checksums: files, stored round, data, own code, versions. Exit code 1 for differences.
 
-    The certificate of fedlearn forget is run, from round 1, and its SHA-256 compared.
+    The certificate of fedlearn forget is run, from round 1, and its SHA-256 compared; with --again the run with the
+    client, too, which must have the model that was replaced.
 
     Checksums find damage and careless edits; only --again finds a forgery, as checksums can be forged, too.
     """
     from fedlearn.commands.verified import verified
 
     if folder.is_file():
-        _verify_certificate(folder, as_json=as_json)
+        _verify_certificate(folder, again=again, as_json=as_json)
         return
     found = verified(folder, again=again)
     if as_json:
@@ -43,14 +49,16 @@ def verify(
         raise RunFailed(f"{folder}: {len(found.wrong)} of what was compared differ: {found.wrong[0]}")
 
 
-def _verify_certificate(path: Path, *, as_json: bool) -> None:
+def _verify_certificate(path: Path, *, again: bool, as_json: bool) -> None:
     from fedlearn.commands.forgetting import certified
 
-    found = certified(path)
+    found = certified(path, again=again)
     if as_json:
-        print(json.dumps({"certificate": str(path), "sound": True, "again": found.after}, indent=2))
+        made = {"again": found.after, **({"with": found.before} if again else {})}
+        print(json.dumps({"certificate": str(path), "sound": True, **made}, indent=2))
     else:
         about = f"run from round 1 without client {found.client}, the model has the SHA-256 {found.after}"
+        about += f"; with it, {found.before}" if again else ""
         print(printable(f"sound    {path}: {about}"))
 
 

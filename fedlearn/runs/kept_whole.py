@@ -53,10 +53,12 @@ def begin_from(folder: Path, round_number: int, other: Path, settings: Mapping[s
     Raises
     ------
     CheckpointError
-        If a file is missing, or is shorter than when it was written.
+        If a file is missing, or the checkpoint is of another round.
     """
     place = folder / whole_name(round_number)
     manifest = Manifest.read(place / CHECKPOINT)
+    if manifest.rounds != round_number:
+        raise CheckpointError(f"{place}: it holds round {manifest.rounds}: put back the checkpoint that was written")
     sizes = {name: manifest.sizes.get(name) for name in manifest.files}
     with storing(other):
         for name, size in sizes.items():

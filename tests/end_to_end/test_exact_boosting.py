@@ -64,9 +64,10 @@ def test_the_bytes_are_those_of_workers_without_masks(execute, settings, sums):
 @pytest.mark.long
 @pytest.mark.network
 @pytest.mark.skipif(not find_spec("ray"), reason="no Ray")
-def test_the_bytes_are_those_of_ray(command, execute, settings):
-    on_ray = command({**as_text(settings), "engine.name": "ray"})
-    assert on_ray.process.wait(PATIENCE) == 0
+@pytest.mark.parametrize("sums", ["masked", "unmasked", "off"])
+def test_the_bytes_are_those_of_ray(command, execute, settings, sums):
+    on_ray = command({**as_text(settings), "engine.name": "ray", "secure.sums": sums})
+    assert on_ray.process.wait(5 * PATIENCE) == 0  # Ray alone may take two minutes to start
     assert on_ray.run.sha == execute(settings, engine="inline").sha
 
 

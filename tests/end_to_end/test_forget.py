@@ -13,7 +13,9 @@ import pytest
 
 import fedlearn
 from fedlearn.commands.forgetting import Certificate, forgotten, why_not
-from fedlearn.core.errors import RunFailed, UsageError
+from fedlearn.core.errors import CheckpointError, RunFailed, UsageError
+from fedlearn.runs.checksums import write_checksums
+from fedlearn.runs.file_names import whole_name
 from fedlearn.runs.kept_whole import kept_rounds
 from fedlearn.runs.manifest import Manifest
 
@@ -93,7 +95,7 @@ def test_the_model_is_that_of_a_run_in_which_the_client_was_never_ready(settings
 def test_a_run_on_ray_forgets_to_the_bytes_of_a_run_inline(with_and_never, command, tmp_path, monkeypatch):
     run, client, _, never = with_and_never(QUADRATIC)
     on_ray = command({**QUADRATIC, "engine.name": "ray", "data.partition": str(tmp_path / "all.json")})
-    assert on_ray.process.wait(PATIENCE) == 0 and on_ray.run.sha == run.sha
+    assert on_ray.process.wait(5 * PATIENCE) == 0 and on_ray.run.sha == run.sha
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
     words = [
         "-m",
@@ -128,6 +130,45 @@ def test_the_certificate_is_checked_by_running_it_and_an_edited_one_is_refused(w
     path.write_text(json.dumps({**vars_of(kept), "sha256": kept.own}))
     assert end_of("verify", path) == 2
     assert "takes part by its settings" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_certificate_of_another_run_or_of_other_settings_is_refused(with_and_never, execute, capsys):
+    run, client, _, _ = with_and_never(QUADRATIC)
+    path, found = forgotten(run.folder, client)
+    assert end_of("verify", path, "--again", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["with"] == run.sha == found.before
+    other, _ = forgotten(run.folder, (client + 1) % CLIENTS)
+    path.write_bytes(other.read_bytes())  # sound by itself, beside a model that is not its own
+    assert end_of("verify", path) == 2
+    assert "it is of another run" in capsys.readouterr().err
+    second = execute({**QUADRATIC, "seed": 2}, engine="inline")  # it says nothing of the model that is to be replaced
+    forged = replace(forgotten(second.folder, client)[1], before=run.sha, sha256="")
+    alone = path.parent.with_name("alone.json")
+    alone.write_text(json.dumps({**vars_of(forged), "sha256": forged.own}))
+    assert end_of("verify", alone) == 0 and end_of("verify", alone, "--again") == RunFailed.exit_code
+    assert f"with client {client}, the model has the SHA-256" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_swapped_checkpoints_are_refused_though_their_checksums_were_made_anew(with_and_never, capsys):
+    run, client, first, _ = with_and_never(QUADRATIC)
+    honest, tainted = (run.folder / whole_name(number) for number in (first - 1, first))
+    honest.rename(run.folder / "aside")
+    tainted.rename(honest)
+    assert end_of("forget", run.folder, "--client", client) == 2
+    assert "it is not what it was when it ended" in capsys.readouterr().err
+    write_checksums(run.folder)
+    assert end_of("forget", run.folder, "--client", client) == CheckpointError.exit_code
+    assert f"it holds round {first}: put back the checkpoint" in capsys.readouterr().err
+    state = next((run.folder / "aside").rglob("*.state.safetensors"))
+    state.unlink()  # a link to the file of the run
+    state.write_bytes(next(honest.rglob("*.state.safetensors")).read_bytes())
+    honest.rename(tainted)
+    (run.folder / "aside").rename(honest)
+    write_checksums(run.folder)
+    assert end_of("forget", run.folder, "--client", client, "--out", run.folder.with_name("edited")) == 1
+    assert "its SHA-256 is not the one that checkpoint.json names" in capsys.readouterr().err
 
 
 def test_a_call_in_python_forgets_to_the_same_bytes_and_names_its_own_words(with_and_never):

@@ -23,6 +23,7 @@ from fedlearn.private_trees.exact.flat_trees import Trees
 from fedlearn.private_trees.exact.kernels import add_up, route
 
 MOST_RECORDS = 1 << 22  # whose scores a process keeps
+WAYS = ("root", "feature", "child", "left")  # arrays of trees that say which leaf a record reaches
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -98,11 +99,13 @@ class Records:
         self.trees = Trees.none()
         self.scores = np.tile(start, (len(examples), 1))
         self._parts: NDArray[np.int32] | None = None
+        self._nodes = np.zeros((0, len(examples)), np.int32)
+        self._splits = {name: np.zeros((0, 0)) for name in WAYS}
 
     def move_to(self, trees: Trees) -> None:
         """Take the scores to other trees; where the known ones are the first of them, only the others are added."""
-        other = trees.arrays
-        if not all(np.array_equal(rows, other[name][: len(rows)]) for name, rows in self.trees.arrays.items()):
+        known = {name: getattr(self.trees, name) for name in (*WAYS, "value")}
+        if not all(np.array_equal(rows, getattr(trees, name)[: len(rows)]) for name, rows in known.items()):
             self.scores, self.trees, self._parts = np.tile(self._start, (len(self.codes), 1)), Trees.none(), None
         for number in range(len(self.trees.root), len(trees.root)):
             self.scores[:, number % self.scores.shape[1]] += trees.value[self._leaves(trees, number)]
@@ -111,14 +114,25 @@ class Records:
 
     def histograms(self, trees: Trees, asked: IntArray, firsts: IntArray, cells: int, cap: int, seed: int) -> IntArray:
         """Return (asked, cells, 3) the histograms of some nodes of the trees of the iteration that is growing."""
-        places, outputs = np.full(len(trees.feature), -1, np.int64), self.scores.shape[1]
+        places = np.full(len(trees.feature), -1, np.int64)
         places[asked] = np.arange(len(asked))
         out, parts, kept = np.zeros((len(asked), cells, 3), np.int64), self._derivatives(cap), self._drawn(seed)
-        for output in range(outputs):
-            leaves = self._leaves(trees, len(trees.root) - outputs + output)
-            own = np.ascontiguousarray(parts[:, 2 * output : 2 * output + 2])
-            add_up(self.codes, firsts, np.where(kept, places[leaves], -1), own, out)
+        for output, nodes in enumerate(self._nodes_of(trees)):
+            own = parts[:, 2 * output : 2 * output + 2]
+            add_up(self.codes, firsts, nodes, trees.feature, trees.child, trees.left, places, kept, own, out)
         return out
+
+    def _nodes_of(self, trees: Trees) -> NDArray[np.int32]:
+        """Return (outputs, rows) a node on each record's way through the trees that grow: the last, or the root."""
+        roots = trees.root[-self.scores.shape[1] :]
+        now = {name: getattr(trees, name)[roots[0] :] for name in WAYS[1:]} | {"root": roots}
+        before, size = self._splits, len(self._splits["child"])
+        split = before["child"] >= 0
+        goes_on = size <= len(now["child"]) and np.array_equal(before["root"], roots)
+        if not goes_on or not all(np.array_equal(before[n][split], now[n][:size][split]) for n in WAYS[1:]):
+            self._nodes = np.repeat(roots[:, None], len(self.codes), axis=1)
+        self._splits = now
+        return self._nodes
 
     def _derivatives(self, cap: int) -> NDArray[np.int32]:
         """Return gradients and curvatures at the scores, which all levels of an iteration share."""
@@ -155,7 +169,7 @@ class Scores:
         self._known: OrderedDict[bytes, Records] = OrderedDict()
 
     def of(self, state: State, examples: Examples) -> Records:
-        """Return the records with their scores under the trees of a state that are grown."""
+        """Return the records under the bins and the start of a state, with the scores that are known of them."""
         key = xxhash.xxh3_128()
         for array in (examples.inputs, examples.targets, state["edges"], state["bins"], state["start"]):
             key.update(np.ascontiguousarray(array).data)
@@ -165,7 +179,6 @@ class Scores:
         self._known[key.digest()] = found
         while len(self._known) > 1 and sum(len(each.codes) for each in self._known.values()) > MOST_RECORDS:
             self._known.popitem(last=False)
-        found.move_to(grown_trees(state))
         return found
 
 

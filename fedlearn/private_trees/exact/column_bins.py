@@ -98,11 +98,14 @@ class Cells:
             codes[:, column] = np.where(is_known, values, size)
         return codes
 
-    def table(self, edges: Sequence[FloatArray], signs: Sequence[int]) -> IntArray:
-        """Return (columns, 4) first cell, number of cells of values, whether they are categories, and signs."""
-        sizes = np.array([*(len(each) + 1 for each in edges), *self.words], np.int64)
+    def table(self, bins: IntArray, signs: Sequence[int]) -> IntArray:
+        """Return (columns, 4) first cell, number of cells of values, whether they are categories, and signs.
+
+        `bins` has the number of edges of each number.
+        """
+        sizes = np.array([*(bins + 1).tolist(), *self.words], np.int64)
         firsts = np.cumsum(sizes + 1) - sizes - 1
-        return np.column_stack([firsts, sizes, np.arange(len(sizes)) >= len(edges), np.array(signs, np.int64)])
+        return np.array([firsts, sizes, np.arange(len(sizes)) >= len(bins), signs], np.int64).T.copy()
 
 
 def _grid(low: float, high: float, scale: str = "linear") -> FloatArray:

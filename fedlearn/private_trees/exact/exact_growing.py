@@ -47,11 +47,8 @@ class Rule:
 
     def columns_of(self, node: int, columns: int) -> NDArray[np.bool_]:
         """Return (columns,) whether a node may test a column."""
-        taken = np.ones(columns, np.bool_)
-        if self.max_features < 1:
-            wanted = max(1, round(self.max_features * columns))
-            taken[:] = rng_for(self.seed, purpose="columns", node=node).permutation(columns) < wanted
-        return taken
+        wanted = max(1, round(self.max_features * columns))
+        return np.asarray(rng_for(self.seed, purpose="columns", node=node).permutation(columns) < wanted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +83,7 @@ class Grower:
             parents; roots have no parents.
         """
         if len(parents):
-            siblings = np.where(np.isin(asked, trees.child), asked + 1, asked - 1)
+            siblings = asked + 1 - 2 * ((asked - trees.root[-1] - 1) % 2)  # pairs of children follow the last root
             nodes, sums = np.concatenate([asked, siblings]), np.concatenate([sums, parents - sums])
         else:
             nodes, trees = asked, self._with_roots(trees, asked, sums)
@@ -100,10 +97,11 @@ class Grower:
     def _with_splits(self, trees: Trees, nodes: IntArray, sums: IntArray) -> tuple[Trees, NDArray[np.bool_]]:
         """Return the trees with two new leaves for each node whose split gains something, and which nodes these are."""
         rule, count = self.rule, len(nodes)
-        taken = np.array([rule.columns_of(node, len(self.columns)) for node in nodes.tolist()], np.bool_)
+        taken = np.ones((count, len(self.columns)), np.bool_)
+        if rule.max_features < 1:
+            taken = np.array([rule.columns_of(node, len(self.columns)) for node in nodes.tolist()], np.bool_)
         gain, test, left = np.zeros(count), np.zeros((count, 2), np.int64), np.zeros((count, CODES), np.bool_)
         of_left, parameters = np.zeros((count, 3), np.int64), np.array([rule.l2_regularization, rule.min_samples_leaf])
-        taken = taken.reshape(count, len(self.columns))
         best_splits(sums, self.columns, taken, self.units, parameters, trees.limits[nodes], left, gain, test, of_left)
         has_split = test[:, 0] >= 0
         nodes, sums, of_left = nodes[has_split], sums[has_split], of_left[has_split]
@@ -111,13 +109,13 @@ class Grower:
         totals = np.stack([of_left, self._totals(sums) - of_left], axis=1)
         limits = self._limits(trees.limits[nodes], self.columns[test[:, 0], 3], totals).reshape(-1, 2)
         first, bits = len(trees.feature) + 2 * np.arange(len(nodes)), np.packbits(left, axis=1, bitorder="little")
-        trees = trees.changed(nodes, feature=test[:, 0], bin=test[:, 1], left=bits, gain=gain, child=first)
-        leaves = self._leaf(totals.reshape(-1, 3), limits)
-        return trees.with_leaves(np.repeat(trees.depth[nodes] + 1, 2), **leaves), has_split
+        split = {"feature": test[:, 0], "bin": test[:, 1], "left": bits, "gain": gain, "child": first}
+        leaves = self._leaf(totals.reshape(-1, 3), limits) | {"depth": np.repeat(trees.depth[nodes] + 1, 2)}
+        return trees.changed(nodes, split, len(limits), leaves), has_split
 
     def _with_roots(self, trees: Trees, roots: IntArray, sums: IntArray) -> Trees:
         """Return the trees with what the first sums tell of their roots."""
-        return trees.changed(roots, **self._leaf(self._totals(sums), trees.limits[roots]))
+        return trees.changed(roots, self._leaf(self._totals(sums), trees.limits[roots]))
 
     def _leaf(self, totals: IntArray, limits: FloatArray) -> dict[str, FloatArray | IntArray]:
         """Return the arrays of nodes that have not been split, of their totals (nodes, 3)."""
@@ -127,10 +125,10 @@ class Grower:
     def _limits(self, before: FloatArray, signs: IntArray, totals: IntArray) -> FloatArray:
         """Return (nodes, 2, 2) the limits of children: their values lie on different sides of the middle of both."""
         limits = np.repeat(before[:, None], 2, axis=1)
-        bound = np.flatnonzero(signs)
-        middle = self.rule.values(totals[bound], limits[bound], self.units).sum(axis=1) / 2
-        for side, sign in enumerate((signs[bound], -signs[bound])):
-            limits[bound, side, (1 + sign) // 2] = middle
+        if len(bound := np.flatnonzero(signs)):
+            middle = self.rule.values(totals[bound], limits[bound], self.units).sum(axis=1) / 2
+            for side, sign in enumerate((signs[bound], -signs[bound])):
+                limits[bound, side, (1 + sign) // 2] = middle
         return limits
 
     def _totals(self, sums: IntArray) -> IntArray:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.private_trees.exact import kernels
+from fedlearn.private_trees.sums.losses import Logistic
 
 FloatArray = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -87,9 +88,7 @@ class Loss:
 
     def shares(self, score: FloatArray) -> FloatArray:
         """Return (rows, classes) probabilities of scores (rows, outputs)."""
-        wide = np.column_stack([np.zeros(len(score)), score]) if self.outputs == 1 else score
-        odds = np.exp(wide - wide.max(axis=1, keepdims=True))
-        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+        return Logistic(self.classes).shares(score)
 
     def predicted(self, score: FloatArray) -> FloatArray:
         """Return (rows,) predictions of a number from scores (rows, 1)."""

@@ -36,7 +36,7 @@ from fedlearn.models.sums import ExactSums, check_layout, check_size
 from fedlearn.models.torch.measuring import of_classes, of_numbers
 from fedlearn.plugins.options import options_for
 from fedlearn.plugins.registry import did_you_mean
-from fedlearn.private_trees.exact.coded_records import Scores, Table, edges_of, grown_trees
+from fedlearn.private_trees.exact.coded_records import Records, Scores, Table, edges_of, grown_trees
 from fedlearn.private_trees.exact.column_bins import Cells
 from fedlearn.private_trees.exact.exact_growing import Grower, Rule
 from fedlearn.private_trees.exact.exact_losses import FloatArray, Loss
@@ -143,9 +143,7 @@ class ExactBoosting(ExactSums):
         """Return the sums that the next round asks for, of these examples."""
         if not len(state["start"]):
             return self._first_sums(examples)
-        firsts, cells = self._columns(state)[:, 0], self.cells.total(len(state["edges"]))
-        records, trees = self._scores.of(state, examples), Trees.of_state(state)
-        return records.histograms(trees, state["asked"], firsts, cells, self.cap, self.seed).ravel()
+        return self._histograms(state, self._scores.of(state, examples))
 
     def condensed(self, state: State) -> State:
         """Return the state with the trees that the last sums tell, and without sums that are not needed again."""
@@ -201,12 +199,20 @@ class ExactBoosting(ExactSums):
 
     def fit(self, tables: Sequence[Examples]) -> State:
         """Return the final state for tables in one place: each is what one node would hold."""
-        state = self.initial_state(seed=0)
+        state, records = self.initial_state(seed=0), list[Records]()
         while not self.finished(state).why:
-            sums = np.sum([self.asked(state, each) for each in tables], axis=0)
+            if len(state["start"]) and not records:
+                records = [self._scores.of(state, each) for each in tables]
+            sums = sum([self._histograms(state, r) for r in records] or [self._first_sums(each) for each in tables])
             reports = np.append(state["reports"], len(tables))
             state = self.condensed({**state, "sums": np.concatenate([state["sums"], sums]), "reports": reports})
         return state
+
+    def _histograms(self, state: State, records: Records) -> IntArray:
+        """Return the histograms that a state asks for, of these records."""
+        firsts, cells, trees = self._columns(state)[:, 0], self.cells.total(len(state["edges"])), Trees.of_state(state)
+        records.move_to(grown_trees(state))
+        return records.histograms(trees, state["asked"], firsts, cells, self.cap, self.seed).ravel()
 
     def _first_sums(self, examples: Examples) -> IntArray:
         """Return the number of records in each fine cell, and what the start is made of."""
@@ -243,10 +249,12 @@ class ExactBoosting(ExactSums):
     def _scores_of(self, state: State, examples: Examples) -> FloatArray:
         if not len(state["start"]):
             return np.zeros((len(examples), self.loss.outputs))
-        return self._scores.of(state, examples).scores
+        records = self._scores.of(state, examples)
+        records.move_to(grown_trees(state))
+        return records.scores
 
     def _columns(self, state: State) -> IntArray:
-        return self.cells.table(edges_of(state), self.signs)
+        return self.cells.table(state["bins"], self.signs)
 
     def length_after(self, before: Layout) -> int:
         """Return the number of sums in a report on a state."""

@@ -32,6 +32,7 @@ SHAPES: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "count": ("int64", ()),
     "limits": ("float64", (2,)),
 }
+EMPTY: Mapping[str, Any] = {"feature": -1, "bin": -1, "child": -1, "limits": [-LARGEST, LARGEST]}  # of a leaf; else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,31 +95,25 @@ class Trees:
     def with_roots(self, count: int) -> Trees:
         """Return the trees and as many new ones, of a root each."""
         roots = len(self.feature) + np.arange(count, dtype=np.int32)
-        return replace(self.with_leaves(np.zeros(count, np.int32)), root=np.concatenate([self.root, roots]))
+        return replace(self.changed((), {}, count), root=np.concatenate([self.root, roots]))
 
-    def with_leaves(self, depth: NDArray[np.int32], **given: Any) -> Trees:
-        """Return the trees with new leaves of some depths behind all nodes; other arrays are empty unless given."""
-        empty = {"feature": -1, "bin": -1, "child": -1, "limits": [-LARGEST, LARGEST]}
-        new: dict[str, NDArray[Any]] = {}
-        for name, rows in self.arrays.items():
-            if name != "root":
-                new[name] = np.empty((len(rows) + len(depth), *rows.shape[1:]), rows.dtype)
-                new[name][: len(rows)] = rows
-                new[name][len(rows) :] = depth if name == "depth" else given.get(name, empty.get(name, 0))
-        return replace(self, **new)
-
-    def changed(self, nodes: Any, **given: Any) -> Trees:
-        """Return the trees with other numbers at some nodes."""
-        new = {name: getattr(self, name).copy() for name in given}
-        for name, rows in given.items():
-            new[name][nodes] = rows
-        return replace(self, **new)
+    def changed(self, nodes: Any, given: Mapping[str, Any], count: int = 0, leaves: Mapping[str, Any] = EMPTY) -> Trees:
+        """Return the trees with other numbers at some nodes, and a number of new leaves behind all nodes."""
+        new = self.arrays
+        for name in [*new][1:] if count else given:
+            new[name] = np.concatenate([new[name], np.empty((count, *new[name].shape[1:]), new[name].dtype)])
+            new[name][len(self.feature) :] = leaves.get(name, EMPTY.get(name, 0))
+            if name in given:
+                new[name][nodes] = given[name]
+        return Trees(**new)
 
     def pruned(self, first: int, most_leaves: int) -> Trees:
         """Return the trees, from tree `first` on with at most as many leaves: those of the largest gains.
 
         The splits that remain are those of growing leaf by leaf, the one of the largest gain first.
         """
+        if len(self.root) == first + 1 and len(self.feature) - self.root[first] < 2 * most_leaves:
+            return self
         made = self.first(first)
         for root in self.root[first:].tolist():
             kept, heap = {root}, [(-self.gain[root], root)]

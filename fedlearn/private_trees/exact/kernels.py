@@ -55,19 +55,27 @@ def _put(gradient, curvature, most, scale, out, at):  # type: ignore[no-untyped-
 def route(codes, root, feature, child, left, out):  # type: ignore[no-untyped-def]
     """Fill (rows,) the leaf of one tree that each record reaches."""
     for row in range(len(codes)):
-        node = root
-        while child[node] >= 0:
-            code = codes[row, feature[node]]
-            node = child[node] + 1 - ((left[node, code >> 3] >> (code & 7)) & 1)
-        out[row] = node
+        out[row] = _leaf(codes, row, root, feature, child, left)
 
 
 @compiled()
-def add_up(codes, firsts, places, parts, out):  # type: ignore[no-untyped-def]
-    """Add gradient, curvature and 1 of each record to its cells; `places` has its histogram, or -1."""
+def _leaf(codes, row, node, feature, child, left):  # type: ignore[no-untyped-def]
+    while child[node] >= 0:
+        code = codes[row, feature[node]]
+        node = child[node] + 1 - ((left[node, code >> 3] >> (code & 7)) & 1)
+    return node
+
+
+@compiled()
+def add_up(codes, firsts, nodes, feature, child, left, places, kept, parts, out):  # type: ignore[no-untyped-def]
+    """Add gradient, curvature and 1 of each record to the cells of its leaf; `places` has a node's histogram, or -1.
+
+    `nodes` has a node on the way of each record, and is filled with its leaf.
+    """
     for row in range(len(codes)):
-        at = places[row]
-        if at < 0:
+        nodes[row] = _leaf(codes, row, nodes[row], feature, child, left)
+        at = places[nodes[row]]
+        if at < 0 or not kept[row]:
             continue
         gradient, curvature = parts[row, 0], parts[row, 1]
         for column in range(codes.shape[1]):
@@ -109,15 +117,16 @@ def best_split(sums, columns, taken, units, rule, limits, left):  # type: ignore
     """
     whole = sums[: columns[0, 1] + 1].sum(axis=0)
     own = _loss(whole[0] * units[0], whole[1] * units[1], rule[0], limits)
-    best, found = (0.0, -1, -1, np.int64(0), np.int64(0), np.int64(0)), np.zeros(0, np.int64)
+    best, found, numbers = (0.0, -1, -1, np.int64(0), np.int64(0), np.int64(0)), 0, np.arange(len(left))
+    best_order, with_missing = numbers, False
     for column in range(len(columns)):
         if not taken[column]:
             continue
         first, size, is_words, sign = columns[column]
         missing = first + size
-        order = _order(sums[first : missing + 1], units) if is_words else np.arange(size)
+        order = _order(sums[first : missing + 1], units) if is_words else numbers[:size]
         for missing_left in range(1 if is_words or sums[missing, 2] == 0 else 2):
-            g, h, n = sums[missing] * missing_left
+            g, h, n = sums[missing, 0] * missing_left, sums[missing, 1] * missing_left, sums[missing, 2] * missing_left
             for place in range(len(order)):
                 g += sums[first + order[place], 0]
                 h += sums[first + order[place], 1]
@@ -129,18 +138,17 @@ def best_split(sums, columns, taken, units, rule, limits, left):  # type: ignore
                 gain = _gain(g, h, whole, own, units, rule[0], limits, sign)
                 if gain > best[0]:
                     best = (gain, column, -1 if is_words else place, g, h, n)
-                    found = order[: place + 1].copy()
-                    if missing_left:
-                        found = np.append(found, size)
+                    best_order, found, with_missing = order, place + 1, missing_left == 1
     if best[1] >= 0:
         first, size = columns[best[1], 0], columns[best[1], 1]
         left[: size + 1] = 2 * best[5] > whole[2]  # cells without records go with the larger side
         for cell in range(size + 1):
             if sums[first + cell, 2] > 0:
                 left[cell] = False
-        left[found] = True
+        left[best_order[:found]] = True
         if best[2] >= 0:
             left[best[2] + 1 : size] = False
+            left[size] |= with_missing
     return best
 
 

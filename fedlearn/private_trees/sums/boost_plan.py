@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 START_SHARE = 0.02  # of epsilon, for the sums that give the number of records and the start
@@ -20,6 +19,7 @@ class BoostPlan:
     rounds: int
     choice: float  # epsilon of a round's choice
     sums: float  # epsilon of a round's sums
+    is_cut: bool = False  # whether the rule would take more rounds than `MOST_ROUNDS`: records differ more than noise
 
 
 def plan_for(epsilon: float, n: float, rounds: int | None = None) -> BoostPlan:
@@ -28,9 +28,10 @@ def plan_for(epsilon: float, n: float, rounds: int | None = None) -> BoostPlan:
     >>> plan_for(1.0, 20_000).rounds
     15
     """
+    is_cut = False
     if rounds is None:
         wanted = ROUNDS_AT_THOUSAND * (epsilon * max(n, 1.0) / 1000) ** ROUNDS_POWER
-        rounds = MOST_ROUNDS if math.isinf(epsilon) else round(wanted)
-        rounds = min(max(rounds, 1), MOST_ROUNDS)
+        is_cut = wanted > MOST_ROUNDS
+        rounds = MOST_ROUNDS if is_cut else max(round(wanted), 1)
     each = epsilon / max(rounds, 1)
-    return BoostPlan(rounds, CHOICE_SHARE * each, (1 - CHOICE_SHARE) * each)
+    return BoostPlan(rounds, CHOICE_SHARE * each, (1 - CHOICE_SHARE) * each, is_cut)

@@ -94,7 +94,7 @@ def boost(
     codes, partitions = views.encode(X), Partitions.of(views, pairs=pairs)
     start = loss.start(released)
     return views, _rounds(
-        codes, target, whole, start, partitions=partitions, loss=loss, plan=plan, noise=noise, rng=rng
+        codes, target, whole, start, n, partitions=partitions, loss=loss, plan=plan, noise=noise, rng=rng
     )
 
 
@@ -107,6 +107,7 @@ def _rounds(
     target: FloatArray,
     whole: Whole,
     start: FloatArray,
+    n: float,
     *,
     partitions: Partitions,
     loss: Loss,
@@ -115,12 +116,14 @@ def _rounds(
     rng: np.random.Generator,
 ) -> AdditiveModel:
     score = np.tile(start, (len(target), 1))
-    chosen, steps, rate = [], [], rate_for(plan.rounds, loss.outputs)
+    chosen, steps, rate, squares = [], [], rate_for(plan.rounds, loss.outputs), 0.0
     for _ in range(plan.rounds):
         pairs = weighed(pairs_of(loss, score, target), whole)
-        partition = choose(codes, partitions, partitions.drawn(PAIRS_A_ROUND, rng), pairs, loss, plan, noise)
+        partition = choose(codes, partitions, partitions.drawn(PAIRS_A_ROUND, rng), pairs, loss, plan, noise, squares)
         sums = cell_sums(codes, partitions, partition, pairs)
         released = in_records(geometric(sums, sensitivity=UNIT, epsilon=plan.sums, noise=noise))
+        if plan.is_cut:
+            squares = max(loss.squares_of(n, float(released[:, loss.outputs :].sum())), 0.0)
         step = rate * step_of(released, loss, variance_of(plan.sums))
         score += step[partitions.cell_of(partition, codes)]
         chosen.append(partition)
@@ -136,10 +139,16 @@ def choose(
     loss: Loss,
     plan: BoostPlan,
     noise: Noise,
+    squares: float = 0.0,
 ) -> int:
-    """Return the number of a privately chosen partition of `wanted`, preferring large gradients in its cells."""
+    """Return the number of a privately chosen partition of `wanted`, preferring large gradients in its cells.
+
+    `squares` is about what the squares of all gradients add up to, from published sums. By chance alone the sums of
+    C cells and K outputs then have sizes that add up to sqrt(2 / pi C K squares), which says nothing of other records.
+    """
     utilities = unbalance(codes, partitions, wanted, pairs, loss.outputs)
     cost = PENALTY * math.sqrt(variance_of(plan.sums)) * partitions.cells[wanted] * loss.outputs
+    cost += np.sqrt(2 / math.pi * partitions.cells[wanted] * loss.outputs * squares)
     picked = permute_and_flip((utilities - cost)[None, :], sensitivity=1.0, epsilon=plan.choice, noise=noise)
     return int(wanted[picked[0]])
 

@@ -68,6 +68,9 @@ class Loss(Protocol):
     def derivatives(self, score: FloatArray, target: NDArray[np.float64]) -> tuple[FloatArray, FloatArray]:
         """Return gradients and curvatures, each (rows, outputs)."""
 
+    def squares_of(self, n: float, curvature: float) -> float:
+        """Return about what the squares of n records' gradients add up to, from the sum of all curvatures."""
+
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
@@ -123,6 +126,10 @@ class Logistic:
         share = self.shares(score)
         return (target[:, None].astype(np.int64) == np.arange(self.classes)) / 2 - share / 2, share * (1 - share)
 
+    def squares_of(self, n: float, curvature: float) -> float:
+        """Return the curvature: if probabilities are right, p (1 - p) is a gradient's mean square as well."""
+        return curvature / self.gradient_in
+
 
 @dataclass(frozen=True, slots=True)
 class LogCosh:
@@ -161,6 +168,10 @@ class LogCosh:
         """Return gradients and curvatures, each (rows, 1); scores are clipped. Formulas: head of the file."""
         gradient = np.tanh((target[:, None] - np.clip(score, 0, 1)) / self.width)
         return gradient, (1 - gradient**2) / 2
+
+    def squares_of(self, n: float, curvature: float) -> float:
+        """Return n less twice the curvature, as a record's curvature is (1 - t^2) / 2 for a gradient t."""
+        return n - 2 * curvature
 
 
 def pairs_of(loss: Loss, score: FloatArray, target: NDArray[np.float64]) -> NDArray[np.int32]:

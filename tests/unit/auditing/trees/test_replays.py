@@ -17,7 +17,7 @@ from fedlearn.auditing.trees.sums_replays import REPLAYS as SUMS_REPLAYS
 from fedlearn.private_trees.classes import classification, classifier, growing, permute_and_flip_forest
 from fedlearn.private_trees.numbers import forest_growing as number_growing
 from fedlearn.private_trees.numbers import ordering, regressor, training_set, voted
-from fedlearn.private_trees.sums import bayes, boosting, private_sums
+from fedlearn.private_trees.sums import bayes, boost_plan, boosting, private_sums
 from tests.marked import thinned
 
 REPLAYS = NUMBER_REPLAYS | CLASS_REPLAYS | SUMS_REPLAYS
@@ -47,6 +47,24 @@ def test_no_loss_passes_the_claim_in_many_pairs_and_every_slip_is_seen(name):
     for seed in (4, 5):  # pairs are drawn, and some show a slip in one search of two
         missed &= {*replay(name, REPLAYS[name], pairs=3000, seed=seed).missed} if missed else set()
     assert not missed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["DPBoostingClassifier", "DPBoostingRegressor"])
+def test_the_price_of_chance_follows_from_published_sums_alone(name, monkeypatch):
+    monkeypatch.setattr(boost_plan, "MOST_ROUNDS", 3)
+    monkeypatch.setattr(boost_plan, "ROUNDS_AT_THOUSAND", 1e6)  # so that chance has a price at every epsilon
+    result = replay(name, REPLAYS[name], pairs=200, seed=3)
+    assert not result.is_refuted, str(result)
+    real, seen = boosting.choose, []
+
+    def of_records(codes, partitions, wanted, pairs, loss, plan, noise, squares):
+        seen.append(squares)
+        squares = 400 * float((pairs[:, : loss.outputs].astype(float) ** 2).sum()) / boosting.UNIT**2
+        return real(codes, partitions, wanted, pairs, loss, plan, noise, squares)
+
+    monkeypatch.setattr(boosting, "choose", of_records)
+    assert replay(name, REPLAYS[name], pairs=200, seed=3).is_refuted and max(seen) > 0
 
 
 @pytest.mark.parametrize("name", REPLAYS)

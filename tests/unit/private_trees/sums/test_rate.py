@@ -1,4 +1,4 @@
-"""Steps of more than two classes: without noise scores settle, where full steps let them swing."""
+"""Large budgets: steps of many classes settle, and chance has a price where noise has none."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import pytest
 
 from fedlearn.data.data_spec import TableSchema
 from fedlearn.privacy.released import Released
+from fedlearn.private_trees import DPBoostingClassifier
 from fedlearn.private_trees.federated.models.table_checks import views_of
+from fedlearn.private_trees.sums.boost_plan import MOST_ROUNDS, plan_for
 from fedlearn.private_trees.sums.cyclic import CyclicBoosting
-from fedlearn.private_trees.sums.losses import Logistic
+from fedlearn.private_trees.sums.losses import LogCosh, Logistic
 from fedlearn.private_trees.sums.rounds_search import rate_for
 
 ROUNDS = 40
@@ -37,3 +39,27 @@ def test_rounds_without_noise_settle_by_the_rate_and_full_steps_swing():
 @pytest.mark.parametrize("rounds", [1, 15, 100])
 def test_two_classes_and_numbers_take_full_steps(rounds):
     assert rate_for(rounds, 1) == 1.0
+
+
+@pytest.mark.long
+def test_a_large_budget_chooses_few_cells_where_targets_are_chance_and_small_ones_are_as_before():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(0, 1, (3000, 3)), rng.integers(0, 3, 3000)
+    declared = {"bounds": (0, 1), "classes": range(3), "noise": "seeded", "random_state": 0}
+    sizes = {}
+    for rounds in (None, MOST_ROUNDS):
+        model = DPBoostingClassifier(epsilon=1000.0, n_rounds=rounds, **declared).fit(X, y)
+        sizes[rounds] = np.mean(model.partitions_.cells[list(model.model_.chosen)][1:])
+    assert sizes[None] < 10 and sizes[MOST_ROUNDS] > 60, sizes
+    assert plan_for(1000.0, 3000.0).is_cut and plan_for(np.inf, 10.0).is_cut
+    assert not plan_for(8.0, 35_000.0).is_cut and not plan_for(1000.0, 3000.0, MOST_ROUNDS).is_cut
+
+
+def test_squares_follow_from_curvatures():
+    score, target = np.random.default_rng(1).normal(0.5, 0.3, (500, 1)), np.zeros(500)
+    gradient, curvature = LogCosh(0.1).derivatives(score, target)
+    assert LogCosh(0.1).squares_of(500, curvature.sum()) == pytest.approx((gradient**2).sum())
+    share = 1 / (1 + np.exp(-score))
+    _, curvature = Logistic(2).derivatives(score, target)
+    expected = (share * (1 - share) ** 2 + (1 - share) * share**2).sum()  # if targets are drawn by the shares
+    assert Logistic(2).squares_of(500, curvature.sum()) == pytest.approx(expected)
