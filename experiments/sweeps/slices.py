@@ -33,9 +33,10 @@ SMALLEST = RATIOS[-1]
 FASTEST = 0.0136  # seconds of training an example, the median of the devices ``phones``
 
 
-def five_speeds(*, clients: int, seed: int, examples: NDArray[np.int64]) -> Fleet:
-    """Return devices as fast as their ratios."""
-    return Fleet.of(clients, seed, seconds_per_example=FASTEST / np.resize(RATIOS, clients), down=750e3, up=250e3)
+def five_speeds(*, clients: int, seed: int, examples: NDArray[np.int64], effort: float = 1.0) -> Fleet:
+    """Return devices as fast as their ratios; `effort` is the multiplications of the model beside those of the CNN."""
+    seconds = FASTEST * effort / np.resize(RATIOS, clients)
+    return Fleet.of(clients, seed, seconds_per_example=seconds, down=750e3, up=250e3)
 
 
 def smallest_cnn(spec: DataSpec) -> nn.Module:
