@@ -73,7 +73,7 @@ class OrderedDropout(SliceSGD):
     def __init__(
         self, model: TorchModel, config: RunConfig, whole: FjordSGD, largest: float, **optimizer_options: Any
     ) -> None:
-        super().__init__(model, config, whole._strategy, **optimizer_options)
+        super().__init__(model, config, **whole._as_in_paper, **optimizer_options)
         self._whole, self._largest = whole, largest
 
     def step_for(self, task: LocalTask) -> Callable[[Tensor, Tensor], Tensor]:

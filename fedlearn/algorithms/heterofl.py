@@ -109,17 +109,19 @@ class SliceSGD(OfLogits):
 
     Parameters
     ----------
-    strategy
-        Says which of both.
+    masked_loss, static_norms
+        Which of both.
     """
 
-    def __init__(self, model: TorchModel, config: RunConfig, strategy: Any, **optimizer_options: Any) -> None:
+    def __init__(
+        self, model: TorchModel, config: RunConfig, *, masked_loss: bool, static_norms: bool, **optimizer_options: Any
+    ) -> None:
         super().__init__(model, config, **optimizer_options)
-        self._strategy = strategy
+        self._masked_loss, self._static_norms = masked_loss, static_norms
 
     def loss(self, inputs: Tensor, targets: Tensor, task: LocalTask) -> Tensor:
         """Return the loss of a batch, masked or not."""
-        if self._strategy.masked_loss:
+        if self._masked_loss:
             return super().loss(inputs, targets, task)
         return SGD.loss(self, inputs, targets, task)
 
@@ -134,7 +136,7 @@ class SliceSGD(OfLogits):
             for each in self.model.module.modules()
             if isinstance(each, _BatchNorm) and each.running_mean is not None
         ]
-        if not (self._strategy.static_norms and norms) or self._is_alone(task):
+        if not (self._static_norms and norms) or self._is_alone(task):
             return super().fitted(arrays, task, progress)
         usual = [norm.momentum for norm in norms]
         self.model.module.eval()
@@ -161,6 +163,7 @@ class HeteroFLSGD(SGD):
         self._strategy: Any = load_strategy(config.strategy)
         slicing = getattr(self._strategy, "slicing", None)
         self.levels: list[float] = slicing.levels if slicing else [1.0]
+        self._as_in_paper = {name: getattr(self._strategy, name, False) for name in ("masked_loss", "static_norms")}
         self._by_ratio: dict[float, SGD] = {}
 
     @property
@@ -188,9 +191,9 @@ class HeteroFLSGD(SGD):
         return self._by_ratio[ratio]
 
     def _learner(self, model: TorchModel, ratio: float) -> SGD:
-        if self._strategy.masked_loss or self._strategy.static_norms:
+        if any(self._as_in_paper.values()):
             make: Any = SliceSGD
-            learner: SGD = make(model, self._config, self._strategy, **self._options)
+            learner: SGD = make(model, self._config, **self._as_in_paper, **self._options)
             return learner
         return SGD.from_settings(model, self._config)
 
@@ -203,7 +206,7 @@ class HeteroFLSGD(SGD):
 
     def try_on(self, examples: Examples) -> None:
         """Refuse a module that cannot be sliced, or whose slices cannot take a step."""
-        if self._strategy.masked_loss:
+        if self._as_in_paper["masked_loss"]:
             OfLogits.check_classes(self.model, "strategy.options.masked_loss", True)
         for ratio in self.levels:
             try:

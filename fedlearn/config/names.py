@@ -93,7 +93,7 @@ def words_of(setting: str) -> str:
     """Return the type and the range of a setting in words; an empty text if there is no such setting.
 
     >>> words_of("clients"), words_of("compression.send"), words_of("no.such")
-    ('a whole number from 1 to 1,000,000', "'weights' or 'update'", '')
+    ('a whole number from 1 to 10,000,000', "'weights' or 'update'", '')
     """
     if setting not in setting_names():
         return ""

@@ -45,7 +45,7 @@ def test_the_bundle_holds_what_runs_and_nothing_else(fab):
     }  # fmt: skip
     assert wanted - names == set()
     assert {name for name in names - wanted if not name.endswith(".md")} == {"pyproject.toml", "LICENSE"}
-    assert fab.stat().st_size < 5_000_000  # bytes: the code of today is 4.1 MB, no data; Flower takes 10 MB
+    assert fab.stat().st_size < 5_500_000  # bytes: the code of today is 5.0 MB, no data; Flower takes 10 MB
 
 
 def test_both_apps_load_from_the_unpacked_bundle(fab, tmp_path):

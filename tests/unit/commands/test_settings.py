@@ -48,7 +48,7 @@ def test_one_setting_tells_its_meaning_default_range_and_flag(said, key):
 @pytest.mark.parametrize(
     ("key", "allowed"),
     [
-        ("clients", "a whole number from 1 to 1,000,000"),
+        ("clients", "a whole number from 1 to 10,000,000"),
         ("training.momentum", "a number of at least 0 and below 1"),
         ("data.augment", "true, false or module:name"),
         ("privacy.noise", "auto or seeded or secure"),

@@ -41,7 +41,7 @@ def checked(said: str, begins: str, does: str) -> None:
 
 TARGET = "--set data.options.target=y"
 COMMANDS = {
-    "simulate --clients ten": ("--clients ten:", "expected a whole number from 1 to 1,000,000"),
+    "simulate --clients ten": ("--clients ten:", "expected a whole number from 1 to 10,000,000"),
     "simulate --keep-ratio 1.5": ("--keep-ratio 1.5:", "expected a number above 0 and at most 1"),
     "simulate --lr 0,1": ("--lr 0,1:", "expected a number above 0"),
     "simulate --set clients=true": ("clients = True:", "write a number"),

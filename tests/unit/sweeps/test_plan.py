@@ -104,7 +104,7 @@ def test_chosen_labels_of_an_axis_are_alternatives_those_of_several_axes_conditi
         ("[grid]\nclients = []", "clients has no value"),
         ("[choices.seed]\na = {}", "'seed' cannot be the name of an axis"),
         ("[grid]\nclint = [1]", "there is no such setting; did you mean"),
-        ("[grid]\nclients = [0]", "clients = 0: expected a whole number from 1 to 1,000,000"),
+        ("[grid]\nclients = [0]", "clients = 0: expected a whole number from 1 to 10,000,000"),
         ('[choices.x]\n"a:b" = {}\n"a/b" = {}', "two points would have the same folder, x=a_b"),
     ],
 )

@@ -89,7 +89,7 @@ def test_what_was_decided_since_an_old_backup_counts_where_the_log_is_at_hand(se
         restored.approve(sites[0].fingerprint)
 
     other = Admissions(tmp_path / "other" / "keys")
-    other.receive(sites[0])
+    other.receive(sites[1])
     lines = log.splitlines(keepends=True)
     for name, data, why in (
         ("edited", log.replace(b"stolen", b"broken"), "was changed"), ("cut short", log[:-3], "is cut short"),
