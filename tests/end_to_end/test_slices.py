@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import fedlearn
+from client.learners.stack import Stack
 from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.models.torch.torch_model import TorchModel
 
@@ -124,7 +125,15 @@ STACKED = {**WIDE, "clients": 6, "rounds.total": 1, "model.options.width": 20, "
 
 
 @pytest.mark.parametrize("strategy", ["heterofl", pytest.param("fedrolex", marks=pytest.mark.long)])
-def test_clients_of_one_ratio_are_trained_together(strategy, tmp_path):
+def test_clients_of_one_ratio_are_trained_together(strategy, tmp_path, monkeypatch):
+    together, fit = [], Stack.fit
+
+    def counted(self, state, tasks):
+        tasks = list(tasks)
+        together.append(len(tasks))
+        return fit(self, state, tasks)
+
+    monkeypatch.setattr(Stack, "fit", counted)
     settings = {**STACKED, "strategy.name": strategy, "training.lr": 0.001}
     runs = [
         fedlearn.run(settings={**settings, **each}, progress=False, out=tmp_path / str(at))
@@ -139,7 +148,8 @@ def test_clients_of_one_ratio_are_trained_together(strategy, tmp_path):
     states = [dict(run.model().named_parameters()) for run in runs[:2]]
     largest = max((states[0][name] - states[1][name]).abs().max().item() for name in states[0])
     assert largest < 1e-6
-    assert runs[0].sha256 != runs[1].sha256 == runs[2].sha256  # another order of sums: they were stacked
+    assert runs[1].sha256 == runs[2].sha256
+    assert together[-2:] == [3, 3]  # after a trial of two; the third run has processes of its own
 
 
 def test_a_step_that_draws_its_width_is_taken_one_by_one(tmp_path, caplog):
