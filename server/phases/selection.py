@@ -32,11 +32,12 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     ready = window.pass_by(wanted=wanted)
     if len(ready) < needed:
         late = run.late.answers.take_heard()
-        why = f"{len(ready)} clients were ready within {run.rounds.selection_window:g} s, {needed} are needed{late}"
+        were_ready = f"{len(ready)} {'client was' if len(ready) == 1 else 'clients were'} ready"
+        why = f"{were_ready} within {run.rounds.selection_window:g} s, {needed} are needed{late}"
         run.events.write("too-few-ready", **at.where, ready=len(ready), needed=needed, reason=why)
         run.notices.send({node.node_id: "cancelled" for node in ready}, at)
         first = f"; first reason: {explained(window.why_not)}" if window.why_not else ""
-        why_not = f"only {len(ready)} clients were ready in the selection window{first}"
+        why_not = f"only {were_ready} in the selection window{first}"
         return Selection(len(ready), (), why_not, window.raised_alike)
     partitions = np.array([node.partition_id for node in ready])
     drawn = list(run.selector.draw(partitions, min(wanted, len(ready)), at))

@@ -118,9 +118,11 @@ def test_too_few_ready_gives_up_backs_off_twice_as_long_each_time_and_tries_agai
     assert run.store.history.rounds[0].attempts == 4
 
 
-def test_no_node_is_instructed_when_too_few_are_ready(scene):
-    run = scene(nodes_of(4, n0=Node(0, ready_after=None)), rounds={"minimum_ready": 1.0, "max_attempts": 2})
-    with pytest.raises(RunFailed):
+@pytest.mark.parametrize(("others", "said"), [(1, "only 3 clients were ready"), (3, "only 1 client was ready")])
+def test_no_node_is_instructed_when_too_few_are_ready(scene, others, said):
+    absent = {f"n{i}": Node(i, ready_after=None) for i in range(others)}
+    run = scene(nodes_of(4, **absent), rounds={"minimum_ready": 1.0, "max_attempts": 2})
+    with pytest.raises(RunFailed, match=said):
         run.run()
     assert not any(node.instructions for node in run.grid.nodes.values())
 
