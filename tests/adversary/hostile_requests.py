@@ -545,11 +545,11 @@ KINDS = {
 }
 
 
-def attack(me: Attacker, kind: Kind, times: int, *, at_once: int = 4) -> Counter[str]:
-    """Make as many requests of a kind; return how many were answered in which way."""
+def attack(me: Attacker, kind: Kind, numbers: range, *, at_once: int = 4) -> Counter[str]:
+    """Make the requests of a kind that have these numbers; return how many were answered in which way."""
     if kind.hang:
-        return hanging(me, times, kind.hang)
+        return hanging(me, len(numbers), kind.hang)
     assert kind.make
     make = kind.make
     with ThreadPoolExecutor(at_once) as pool:
-        return Counter(pool.map(lambda number: make(me, number), range(times)))
+        return Counter(pool.map(lambda number: make(me, number), numbers))

@@ -72,7 +72,7 @@ def run_under_attack(folder, *, times: int, rounds: int, kinds=KINDS):
             ends = {name: Counter[str]() for name in mine}
             for turn in range(TURNS):  # so that each kind meets questions, of early rounds and of late ones
                 for name, kind in mine.items():
-                    ends[name] += attack(who, kind, times * (turn + 1) // TURNS - times * turn // TURNS)
+                    ends[name] += attack(who, kind, range(times * turn // TURNS, times * (turn + 1) // TURNS))
             for name in mine:
                 print(f"{name:45} {dict(ends[name])}", flush=True)
             return ends
