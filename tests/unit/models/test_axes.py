@@ -241,6 +241,7 @@ def test_probabilities_are_held_against_a_half():
     [
         ("mae", "mae"), ("huber", "mae"), (nn.SmoothL1Loss, "mae"), (functional.poisson_nll_loss, "deviance"),
         (lambda outputs, targets: functional.binary_cross_entropy_with_logits(outputs, targets), "loss"),
+        (lambda outputs, targets: ((outputs - targets) ** 4).mean(), "loss"),
     ],
 )  # fmt: skip
 def test_no_error_of_what_may_be_logits_chooses_the_best_round(loss, judged_by):
