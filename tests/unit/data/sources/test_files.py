@@ -16,6 +16,7 @@ from PIL import Image
 
 from fedlearn.core.errors import DataNotFound, SettingError, UsageError
 from fedlearn.data import from_folder, from_leaf, from_table, load_dataset
+from fedlearn.data.schema_file import read_schema
 from fedlearn.data.sources.images import decoded
 from fedlearn.data.sources.leaf import LETTERS
 
@@ -301,6 +302,8 @@ def test_what_is_no_regular_file_is_one_line_at_once(tmp_path, suffix, make):
     assert str(path) in message(
         lambda: load_dataset(str(path), "", options='{"target": "y"}' * (suffix in ("csv", "parquet")))
     )
+    if suffix == "toml":  # also if it has become one since it was looked at for arrays
+        assert str(path) in message(lambda: read_schema(path))
 
 
 @pytest.mark.usefixtures("at_once")
