@@ -11,7 +11,8 @@ noise. Direct calls take the place of messages. Noise is seeded: the runs measur
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,14 +106,17 @@ def measured(task: str, model: str, epsilon: float, *, nodes: int, seed: int, de
 
 
 def scored(
-    table: tuple[Examples, TableSchema], model: str, epsilon: float, *, nodes: int, seed: int, declared: int | None
-) -> dict[str, float]:
+    table: tuple[Examples, TableSchema], model: str, epsilon: float, *, nodes: int, seed: int, declared: int | None,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, float]:  # fmt: skip
     """Return the scores of a model and of the constant on the held-out records of a table.
 
     Parameters
     ----------
     declared
         Largest number of records of a node (``gate.max_examples``); None: the preset.
+    options
+        Options of the model.
     """
     examples, schema = table
     order = rng_for(seed, purpose="held out").permutation(len(examples))
@@ -120,6 +124,7 @@ def scored(
     train, test = examples.at(order[held:]), examples.at(order[:held])
     given: dict[str, Any] = {"model.name": model, "clients": nodes, "privacy.epsilon": epsilon, "seed": seed}
     given |= {"privacy.noise": "seeded"} | ({} if declared is None else {"gate.max_examples": declared})
+    given |= {"model.options": json.dumps(options)} if options else {}
     config = settings_from(given)
     found = load_model(model, Dataset.of_table("a table", train, test, schema, "made").spec, config.model.options)
     found = found.planned(config) if isinstance(found, Planned) else found

@@ -13,6 +13,7 @@ Stored rows are not measured again.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -34,10 +35,12 @@ from fedlearn.private_trees.federated.recommended import Facts, recommended
 from fedlearn.report.tables import Table
 
 TEN = (
-    "adult", "breast cancer", "digits", "california", "diabetes", "401ksubs", "loanapp", "happiness", "twoyear", "bwght",
+    "adult", "breast cancer", "digits", "california", "diabetes",
+    "401ksubs", "loanapp", "happiness", "twoyear", "bwght",
 )  # fmt: skip
 FIVE_MORE = ("mroz", "labsup", "wagepan", "gpa2", "card")
-OF_CLASSES = ("dp-boosting", "dp-naive-bayes", "dp-random-forest", "dp-classifier", "pf-forest")
+SMALL = {f"one tree, {depth} deep": {"n_estimators": 1, "max_depth": depth} for depth in (1, 2)}  # of dp-random-forest
+OF_CLASSES = ("dp-boosting", "dp-naive-bayes", "dp-random-forest", *SMALL, "dp-classifier", "pf-forest")
 OF_NUMBERS = ("dp-boosting", "dp-forest", "dp-relay")
 READ_THE_SIZE = ("dp-boosting", "dp-naive-bayes", "dp-random-forest")  # of the others both cells are the same fit
 DRAWN: Mapping[str, int] = {
@@ -199,8 +202,9 @@ def measured(cell: Cell) -> dict[str, Any]:
     table = table_of(cell.table)
     size = size_of(len(table[0]), cell.clients)
     found = few_records.scored(
-        table, cell.model, cell.epsilon, nodes=cell.clients, seed=cell.seed, declared=size if cell.declared else None
-    )
+        table, "dp-random-forest" if cell.model in SMALL else cell.model, cell.epsilon, nodes=cell.clients,
+        seed=cell.seed, declared=size if cell.declared else None, options=SMALL.get(cell.model),
+    )  # fmt: skip
     better = 1 if table[1].classes else -1
     gain = better * (found["score"] - found["constant"])
     seconds = time.process_time() - began
@@ -232,11 +236,12 @@ def chosen(place: Place) -> str:
     name, clients, epsilon, declared = place
     examples, schema = table_of(name)
     records = size_of(len(examples), int(clients)) * int(clients) if declared == "True" else None
-    facts = Facts(len(schema.features), len(schema.classes), int(clients), float(epsilon), records=records)
     try:
-        return recommended(facts).model
+        found = recommended(Facts(len(schema.classes), int(clients), float(epsilon), records=records))
     except SettingError:
         return ""
+    given = json.loads(found.options or "{}")
+    return next((name for name, options in SMALL.items() if options == given), found.model)
 
 
 def size_of(records: int, clients: int) -> int:

@@ -120,8 +120,9 @@ def _with_model(flat: Mapping[str, Any], source: Callable[[str], str]) -> RunCon
 
     if (found := recommended_for(flat, settings)) is None:
         return settings
-    print(f"note: model.name = {found.model}: {found.why}", file=sys.stderr)
-    return settings_from({**flat, "model.name": found.model}, source=source)
+    chosen = {"model.name": found.model, **({"model.options": found.options} if found.options else {})}
+    print(f"note: {', '.join(f'{name} = {value}' for name, value in chosen.items())}: {found.why}", file=sys.stderr)
+    return settings_from({**flat, **chosen}, source=source)
 
 
 def check_address(flag: str, address: str) -> None:
