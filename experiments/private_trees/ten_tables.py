@@ -39,6 +39,7 @@ TEN = (
     "401ksubs", "loanapp", "happiness", "twoyear", "bwght",
 )  # fmt: skip
 FIVE_MORE = ("mroz", "labsup", "wagepan", "gpa2", "card")
+LAST = ("cps91", "injury", "made, classes", "made, a number")  # of local noise at epsilon 0.1 alone
 SMALL = {f"one tree, {depth} deep": {"n_estimators": 1, "max_depth": depth} for depth in (1, 2)}  # of dp-random-forest
 OF_CLASSES = ("dp-boosting", "dp-naive-bayes", "dp-random-forest", *SMALL, "dp-classifier", "pf-forest")
 OF_NUMBERS = ("dp-boosting", "dp-forest", "dp-relay")
@@ -113,6 +114,18 @@ COLUMNS: dict[str, tuple[str, Mapping[str, Bound], Mapping[str, tuple[str, ...]]
          "motheduc": (0, 18), "nearc4": (0, 1), "black": (0, 1), "smsa": (0, 1), "south": (0, 1), "libcrd14": (0, 1)},
         {},
     ),
+    "cps91": (
+        "inlf",
+        {"husage": (18, 90), "husearns": (0, 2000), "huseduc": (0, 18), "hushrs": (0, 100), "kidge6": (0, 1),
+         "kidlt6": (0, 1), "educ": (0, 18), "exper": (0, 55), "black": (0, 1), "hispanic": (0, 1)},
+        {},
+    ),
+    "injury": (
+        "ldurat",
+        {"age": (15, 90), "prewage": (0, 1500), "totmed": (1, 1_000_000, "log"), "injtype": (1, 8), "indust": (1, 3),
+         "highearn": (0, 1), "male": (0, 1), "married": (0, 1), "hosp": (0, 1), "afchnge": (0, 1)},
+        {},
+    ),
     "bwght": (
         "bwght",
         {"faminc": (0, 70), "cigtax": (0, 40), "cigprice": (100, 160), "fatheduc": (0, 20), "motheduc": (0, 20),
@@ -123,10 +136,11 @@ COLUMNS: dict[str, tuple[str, Mapping[str, Bound], Mapping[str, tuple[str, ...]]
 """Table -> target, bounds and categories: declared from the codebooks."""
 CLASSES: Mapping[str, tuple[Any, ...]] = {
     "401ksubs": (0, 1), "loanapp": (0, 1), "happiness": ("not too happy", "pretty happy", "very happy"),
-    "mroz": (0, 1), "labsup": (0, 1), "wagepan": tuple(range(1, 10)),
+    "mroz": (0, 1), "labsup": (0, 1), "cps91": (0, 1), "wagepan": tuple(range(1, 10)),
 }  # fmt: skip
 TARGET_BOUNDS: Mapping[str, tuple[float, float]] = {
     "twoyear": (0.0, 5.0), "bwght": (0.0, 300.0), "gpa2": (0.0, 4.0), "card": (4.0, 8.0),
+    "injury": (-2.0, 6.0),
 }  # fmt: skip
 
 
@@ -184,16 +198,16 @@ def _codes(column: Any, words: Sequence[Any]) -> NDArray[np.float64]:
     return np.asarray(column.map({word: float(at) for at, word in enumerate(words)}), np.float64)
 
 
-def cells(tables: Sequence[str], seeds: int) -> Iterator[Cell]:
+def cells(
+    tables: Sequence[str], seeds: int, *, clients: Sequence[int] = CLIENTS, epsilons: Sequence[float] = EPSILONS
+) -> Iterator[Cell]:
     """Yield the cells, table after table."""
     for name in tables:
         models = OF_CLASSES if table_of(name)[1].classes else OF_NUMBERS
-        for clients in CLIENTS:
-            for epsilon in EPSILONS:
-                for declared, model in product((False, True), models):
-                    if not declared or model in READ_THE_SIZE:
-                        for seed in range(1, seeds + 1):
-                            yield Cell(name, clients, epsilon, declared, model, seed)
+        for count, epsilon, declared, model in product(clients, epsilons, (False, True), models):
+            if not declared or model in READ_THE_SIZE:
+                for seed in range(1, seeds + 1):
+                    yield Cell(name, count, epsilon, declared, model, seed)
 
 
 def measured(cell: Cell) -> dict[str, Any]:
@@ -271,12 +285,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/ten_tables.csv"), help="keeps every measurement")
     parser.add_argument("--seeds", type=int, default=8)
-    parser.add_argument("--tables", nargs="+", choices=(*TEN, *FIVE_MORE))
+    parser.add_argument("--tables", nargs="+", choices=(*TEN, *FIVE_MORE, *LAST))
+    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     parser.add_argument("--judge", action="store_true", help="five further tables, on which the rule was not found")
     options = parser.parse_args(arguments)
     stored = StoredRows(options.out, ROW)
     done = {tuple(row[field.name] for field in fields(Cell)) for row in stored.rows}
-    for cell in cells(options.tables or (FIVE_MORE if options.judge else TEN), options.seeds):
+    names = options.tables or (FIVE_MORE if options.judge else TEN)
+    for cell in cells(names, options.seeds, clients=options.clients, epsilons=options.epsilons):
         if tuple(str(value) for value in asdict(cell).values()) not in done:
             stored.add(measured(cell))
     print(shown(gains_of(stored.rows)).as_markdown())

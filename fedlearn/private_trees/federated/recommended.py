@@ -20,8 +20,8 @@ from fedlearn.data.data_spec import TableSchema
 from fedlearn.data.private_examples import DataSource, Protected
 
 NAMES_ONE = {"model.name", "model.options", "strategy.name", "training.learner", "privacy.protects"}
-WIDE = 0.04  # epsilon over the root of the clients that add noise, below which trees of two levels lost to a constant
-LEAST = 60.0  # signal of a number as target below which the median of all is hidden, too
+WIDE = 0.04  # budget below which trees of two levels lost to a constant on some table
+LEAST = 100.0  # signal below which all our models lost to a constant on some table
 SEVERAL = 10  # clients whose trees are enough together, if each grows one
 MOST_TURNS = 100  # clients, and so rounds, of a relay
 
@@ -90,7 +90,7 @@ OF_CLASSES = (
     ),
     Region(
         "dp-classifier", lambda facts: facts.classes == 2 and (facts.budget >= WIDE or facts.signal >= 150),
-        "small trees that vote lose least to noise; of many records, if gate.max_examples says so, dp-boosting is better",
+        "small trees that vote lose least to noise; of many records, if gate.max_examples says so, sums do better",
     ),
     Region(
         "dp-random-forest", lambda facts: facts.budget < WIDE,
@@ -107,11 +107,7 @@ OF_NUMBERS = (
     Region("dp-boosting", lambda facts: facts.distributed, "only a model of sums gains by distributed noise"),
     Region("dp-boosting", lambda facts: facts.signal >= 18_000, "the declared records stand out of the noise"),
     Region(
-        "dp-boosting", lambda facts: LEAST <= facts.signal < 100,
-        "the declared records are worth the median alone, which it learns in one round",
-    ),
-    Region(
-        "dp-forest", lambda facts: 100 <= facts.signal < 300 or facts.clients > MOST_TURNS,
+        "dp-forest", lambda facts: 0 < facts.signal < 300 or facts.clients > MOST_TURNS,
         "one round: the declared records are few, or turns of the clients would be many",
     ),
     Region("dp-relay", lambda facts: True, "each client improves the trees of those before it"),
@@ -128,21 +124,16 @@ def recommended(facts: Facts) -> Region:
     Raises
     ------
     SettingError
-        If the noise may hide all of a number as target: of so few records as are declared, or while none are.
+        If the noise may hide all there is: of so few records as are declared, or of any number while none is.
     """
-    if facts.classes:
-        return next(each for each in OF_CLASSES if each.holds(facts))
     if facts.records is None and facts.budget < WIDE:
-        why = f"over {facts.clients} clients so little budget may learn less than a constant"
-        raise SettingError(
-            "privacy.epsilon", facts.epsilon,
-            f"{why}: declare the records of the largest client (gate.max_examples), or name a model",
-        )  # fmt: skip
+        why = f"noise of {facts.clients} clients may hide all there is: declare the records of the largest"
+        raise SettingError("privacy.epsilon", facts.epsilon, f"{why} (gate.max_examples), or name a model")
     if facts.records is not None and facts.signal < LEAST:
         least = LEAST * facts.epsilon / facts.signal
-        why = f"{facts.clients} clients with {facts.records} records (gate.max_examples) may learn less than a constant"
+        why = f"noise of {facts.clients} clients may hide all that {facts.records} records say (gate.max_examples)"
         raise SettingError("privacy.epsilon", facts.epsilon, f"{why}: take {least:.2g} or more, or name a model")
-    return next(each for each in OF_NUMBERS if each.holds(facts))
+    return next(each for each in (OF_CLASSES if facts.classes else OF_NUMBERS) if each.holds(facts))
 
 
 def recommended_for(flat: Mapping[str, Any], config: RunConfig) -> Region | None:
