@@ -268,16 +268,39 @@ def shown(gains: Gains) -> Table:
     models = [*OF_CLASSES, *OF_NUMBERS[1:]]
     lines = []
     for place, found in gains.items():
-        best = max(found, key=lambda model: found[model].mean())
-        texts = [f"{found[m].mean():+.1f} ({error_of(found[m]):.1f})" if m in found else "" for m in models]
-        if name := chosen(place):
-            behind = found[best] - found[name]
-            lost = "yes" if found[name].mean() < -error_of(found[name]) else ""
-            lines.append([*place, *texts, name, f"{behind.mean():.1f} ({error_of(behind):.1f})", lost])
-        else:
-            lines.append([*place, *texts, "none", "", ""])
-    heads = ["table", "clients", "epsilon", "declared", *models, "recommended", "behind the best", "below the constant"]
+        texts = [_text(found[model]) if model in found else "" for model in models]
+        name = chosen(place)
+        lines.append([*place, *texts, name or "none", "yes" if name and is_below(found[name]) else ""])
+    heads = ["table", "clients", "epsilon", "declared", *models, "recommended", "below the constant"]
     return Table.of_texts("ten_tables", "gain over the constant, points (standard error)", heads, lines, words=1)
+
+
+def summed(gains: Gains) -> Table:
+    """Return a line for each table: mean gains over the cells in which a model is recommended."""
+    lines = []
+    for name, declared in dict.fromkeys((place[0], place[3]) for place in gains):
+        mine = {place: found for place, found in gains.items() if (place[0], place[3]) == (name, declared)}
+        given = {place: found for place, found in mine.items() if chosen(place)}
+        means = [
+            {model: float(each.mean()) for model, each in found.items()} | {"": float(found[chosen(place)].mean())}
+            for place, found in given.items()
+        ]
+        best = [max(each.values()) for each in means]
+        columns = [[each[""] for each in means], best, [each["dp-boosting"] for each in means]]
+        below = sum(is_below(found[chosen(place)]) for place, found in given.items())
+        texts = [f"{np.mean(column):+.1f}" if column else "" for column in columns]
+        lines.append([name, declared, f"{len(given)} of {len(mine)}", *texts, str(below)])
+    heads = ["table", "declared", "cells", "recommended", "the best of each cell", "dp-boosting", "below the constant"]
+    return Table.of_texts("ten_tables", "gain over the constant, points, mean of cells", heads, lines, words=1)
+
+
+def is_below(gain: NDArray[np.float64]) -> bool:
+    """Return whether the mean gain is below 0 by more than its standard error."""
+    return bool(gain.mean() < -error_of(gain))
+
+
+def _text(gain: NDArray[np.float64]) -> str:
+    return f"{gain.mean():+.1f} ({error_of(gain):.1f})"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -296,7 +319,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for cell in cells(names, options.seeds, clients=options.clients, epsilons=options.epsilons):
         if tuple(str(value) for value in asdict(cell).values()) not in done:
             stored.add(measured(cell))
-    print(shown(gains_of(stored.rows)).as_markdown())
+    for table in (shown, summed):
+        print(table(gains_of(stored.rows)).as_markdown(), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from fedlearn.data.private_examples import DataSource, Protected
 
 NAMES_ONE = {"model.name", "model.options", "strategy.name", "training.learner", "privacy.protects"}
 WIDE = 0.04  # budget below which trees of two levels lost to a constant on some table
-LEAST = 100.0  # signal below which all our models lost to a constant on some table
+LEAST, LEAST_OF_NUMBERS = 100.0, 1000.0  # signal below which all models lost, the second of a number at a small budget
 SEVERAL = 10  # clients whose trees are enough together, if each grows one
 MOST_TURNS = 100  # clients, and so rounds, of a relay
 
@@ -82,30 +82,32 @@ class Region(NamedTuple):
     options: str = ""
 
 
-OF_CLASSES = (
+SUMS = (
     Region("dp-boosting", lambda facts: facts.distributed, "only a model of sums gains by distributed noise"),
     Region(
-        "dp-boosting", lambda facts: facts.classes == 2 and facts.signal >= 3500,
+        "dp-boosting", lambda facts: facts.signal >= {0: 18_000, 2: 3500}.get(facts.classes, math.inf),
         "the declared records stand out of the noise",
     ),
+)  # fmt: skip
+OF_CLASSES = (
+    *SUMS,
     Region(
         "dp-classifier", lambda facts: facts.classes == 2 and (facts.budget >= WIDE or facts.signal >= 150),
         "small trees that vote lose least to noise; of many records, if gate.max_examples says so, sums do better",
     ),
     Region(
         "dp-random-forest", lambda facts: facts.budget < WIDE,
-        "so small an epsilon over so many clients is worth one question a tree", '{"max_depth": 1, "n_estimators": 1}',
+        "so small an epsilon over so many clients is worth one question", '{"max_depth": 1, "n_estimators": 1}',
     ),
     Region(
         "dp-random-forest", lambda facts: facts.clients >= SEVERAL,
-        "of several classes, counts in random leaves need the least budget; the clients' trees are enough together",
+        "counts in random leaves need the least budget, and a tree a client is enough",
         '{"max_depth": 2, "n_estimators": 1}',
     ),
     Region("dp-random-forest", lambda facts: True, "of several classes, counts in random leaves need the least budget"),
 )  # fmt: skip
 OF_NUMBERS = (
-    Region("dp-boosting", lambda facts: facts.distributed, "only a model of sums gains by distributed noise"),
-    Region("dp-boosting", lambda facts: facts.signal >= 18_000, "the declared records stand out of the noise"),
+    *SUMS,
     Region(
         "dp-forest", lambda facts: 0 < facts.signal < 300 or facts.clients > MOST_TURNS,
         "one round: the declared records are few, or turns of the clients would be many",
@@ -126,13 +128,13 @@ def recommended(facts: Facts) -> Region:
     SettingError
         If the noise may hide all there is: of so few records as are declared, or of any number while none is.
     """
-    if facts.records is None and facts.budget < WIDE:
-        why = f"noise of {facts.clients} clients may hide all there is: declare the records of the largest"
-        raise SettingError("privacy.epsilon", facts.epsilon, f"{why} (gate.max_examples), or name a model")
-    if facts.records is not None and facts.signal < LEAST:
-        least = LEAST * facts.epsilon / facts.signal
-        why = f"noise of {facts.clients} clients may hide all that {facts.records} records say (gate.max_examples)"
-        raise SettingError("privacy.epsilon", facts.epsilon, f"{why}: take {least:.2g} or more, or name a model")
+    is_wide, least = facts.budget < WIDE, LEAST
+    if is_wide and not facts.classes:
+        least = LEAST_OF_NUMBERS
+    if is_wide if facts.records is None else facts.signal < least:
+        what = "there is: declare the most records of a client" if facts.records is None else "so few records say"
+        why = f"noise of {facts.clients} clients may hide all {what} (gate.max_examples), take more, or name a model"
+        raise SettingError("privacy.epsilon", facts.epsilon, why)
     return next(each for each in (OF_CLASSES if facts.classes else OF_NUMBERS) if each.holds(facts))
 
 
