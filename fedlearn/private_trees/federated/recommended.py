@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fedlearn.config import RunConfig
@@ -26,34 +25,18 @@ SEVERAL = 10  # clients whose trees are enough together, if each grows one
 MOST_TURNS = 100  # clients, and so rounds, of a relay
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What is declared of a table and its run.
 
-    Parameters
-    ----------
-    classes : int
-        Number of classes; 0 of a number as target.
-    clients : int
-        Number of clients.
-    epsilon : float
-        Budget of a record.
-    distributed : bool, default=False
-        Whether the sum of all clients has the noise of one.
-    records : int, optional
-        Most records of all clients together; None: not declared.
-
-    Examples
-    --------
     >>> Facts(2, clients=25, epsilon=1.0, records=1000).signal
     200.0
     """
 
-    classes: int
+    classes: int  # 0 of a number as target
     clients: int
-    epsilon: float
-    distributed: bool = False
-    records: int | None = None
+    epsilon: float  # budget of a record
+    distributed: bool = False  # whether the sum of all clients has the noise of one
+    records: int | None = None  # most records of all clients together; None: not declared
 
     @classmethod
     def of(cls, table: TableSchema, config: RunConfig) -> Facts:
@@ -128,12 +111,10 @@ def recommended(facts: Facts) -> Region:
     SettingError
         If the noise may hide all there is: of so few records as are declared, or of any number while none is.
     """
-    is_wide, least = facts.budget < WIDE, LEAST
-    if is_wide and not facts.classes:
-        least = LEAST_OF_NUMBERS
-    if is_wide if facts.records is None else facts.signal < least:
+    least = LEAST_OF_NUMBERS if facts.budget < WIDE and not facts.classes else LEAST
+    if facts.budget < WIDE if facts.records is None else facts.signal < least:
         what = "there is: declare the most records of a client" if facts.records is None else "so few records say"
-        why = f"noise of {facts.clients} clients may hide all {what} (gate.max_examples), take more, or name a model"
+        why = f"noise of {facts.clients} clients may hide all {what} (gate.max_examples), raise it, or name a model"
         raise SettingError("privacy.epsilon", facts.epsilon, why)
     return next(each for each in (OF_CLASSES if facts.classes else OF_NUMBERS) if each.holds(facts))
 
