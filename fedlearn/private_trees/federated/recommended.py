@@ -76,7 +76,7 @@ OF_CLASSES = (
     *SUMS,
     Region(
         "dp-classifier", lambda facts: facts.classes == 2 and (facts.budget >= WIDE or facts.signal >= 150),
-        "small trees that vote lose least to noise; of many records, if gate.max_examples says so, sums do better",
+        "small trees that vote lose least to noise; if gate.max_examples declares many records, dp-boosting is taken",
     ),
     Region(
         "dp-random-forest", lambda facts: facts.budget < WIDE,
