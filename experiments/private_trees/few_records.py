@@ -11,7 +11,8 @@ noise. Direct calls take the place of messages. Noise is seeded: the runs measur
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,32 +101,43 @@ def _falling(size: int) -> NDArray[np.float64]:
 
 
 def measured(task: str, model: str, epsilon: float, *, nodes: int, seed: int, declared: int | None) -> dict[str, float]:
-    """Return the scores of a model and of the constant on the held-out records.
+    """Return the scores of a model and of the constant on the held-out records of a task; see `scored`."""
+    return scored(table_of(task), model, epsilon, nodes=nodes, seed=seed, declared=declared)
+
+
+def scored(
+    table: tuple[Examples, TableSchema], model: str, epsilon: float, *, nodes: int, seed: int, declared: int | None,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, float]:  # fmt: skip
+    """Return the scores of a model and of the constant on the held-out records of a table.
 
     Parameters
     ----------
     declared
         Largest number of records of a node (``gate.max_examples``); None: the preset.
+    options
+        Options of the model.
     """
-    examples, schema = table_of(task)
+    examples, schema = table
     order = rng_for(seed, purpose="held out").permutation(len(examples))
     held = round(HELD_OUT * len(examples))
     train, test = examples.at(order[held:]), examples.at(order[:held])
     given: dict[str, Any] = {"model.name": model, "clients": nodes, "privacy.epsilon": epsilon, "seed": seed}
     given |= {"privacy.noise": "seeded"} | ({} if declared is None else {"gate.max_examples": declared})
+    given |= {"model.options": json.dumps(options)} if options else {}
     config = settings_from(given)
-    found = load_model(model, Dataset.of_table(task, train, test, schema, "made").spec, config.model.options)
+    found = load_model(model, Dataset.of_table("a table", train, test, schema, "made").spec, config.model.options)
     found = found.planned(config) if isinstance(found, Planned) else found
     learner: Any = LEARNERS.load(found.learner).from_settings(found, config)
     model_of_run: Any = learner.model
     shards = np.array_split(np.arange(len(train)), nodes)
+    takes_turns = model_spec(model).rounds == "turns"
     state: State = model_of_run.initial_state(seed=seed)
     for number in range(1, config.rounds.total + 1):
-        reports = [
-            learner.fit(state, LocalTask(train, rows, seed, number, node, {})).arrays
-            for node, rows in enumerate(shards)
-        ]
-        state = _after(state, reports, is_sum=model_spec(model).sums)
+        asked = [number - 1] if takes_turns else range(nodes)
+        reports = [learner.fit(state, LocalTask(train, shards[node], seed, number, node, {})).arrays for node in asked]
+        before = [state] if takes_turns and number > 1 else []
+        state = _after(state, [*before, *reports], is_sum=model_spec(model).sums)
     means = model_of_run.evaluate(state, test).means
     if schema.classes:
         constant = float((test.targets == np.bincount(train.targets).argmax()).mean())
@@ -140,7 +152,7 @@ def _after(state: State, reports: list[State], *, is_sum: bool) -> State:
     """Return the state after a round: all sums so far, or all trees."""
     if is_sum:
         return {name: np.concatenate([state[name], np.sum([each[name] for each in reports], axis=0)]) for name in state}
-    return union([NodeTable.from_arrays(each) for each in reports], np.ones(len(reports))).to_arrays()
+    return union([NodeTable.from_arrays(each) for each in reports]).to_arrays()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,6 @@ def run_settings(
         Variables of which those that name settings win over files; a resumed run reads none.
     """
     from fedlearn.commands.unused_settings import check_protects
-    from fedlearn.models.presets import settings_from
     from fedlearn.runs.folder import RunFolder, new_folder
 
     for flag, path in (("--resume", resume), *(("--config", each) for each in configs)):
@@ -95,7 +94,7 @@ def run_settings(
     if "model.initial" in given:
         from_file = {name: value for name, value in from_file.items() if name != "model.initial_sha256"}
     layers = [*layers, Layer("", given)]
-    settings = settings_from(merged([Layer("", from_file), layers[-1]]), source=lambda name: place_of(name, layers))
+    settings = _with_model(merged([Layer("", from_file), layers[-1]]), lambda name: place_of(name, layers))
     check_protects(given, settings, in_file=from_file)
     check_path(Path(settings.out), "--out")
     folder = Path(settings.out) if settings.out else new_folder()
@@ -108,6 +107,22 @@ def run_settings(
 
         settings = with_scaling(settings)
     return settings.model_copy(update={"out": str(folder.resolve())})
+
+
+def _with_model(flat: Mapping[str, Any], source: Callable[[str], str]) -> RunConfig:
+    """Return the settings; with the recommended model, which a line says, of a private table that names none."""
+    from fedlearn.models.presets import settings_from
+
+    settings = settings_from(flat, source=source)
+    if "privacy.epsilon" not in flat or "model.name" in flat:
+        return settings
+    from fedlearn.private_trees.federated.recommended import recommended_for
+
+    if (found := recommended_for(flat, settings)) is None:
+        return settings
+    chosen = {"model.name": found.model, **({"model.options": found.options} if found.options else {})}
+    print(f"note: {', '.join(f'{name} = {value}' for name, value in chosen.items())}: {found.why}", file=sys.stderr)
+    return settings_from({**flat, **chosen}, source=source)
 
 
 def check_address(flag: str, address: str) -> None:

