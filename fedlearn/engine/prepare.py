@@ -34,6 +34,9 @@ UNEVEN_SHARES = (
     "client, equal ones the same"
 )
 STACK_ON_A_GPU = 50  # nodes: a cohort of the published benchmark
+STACK = 10  # nodes: more gain nothing
+SMALL = {"cnn": 50}
+"""Model -> examples of the largest batch with which nodes that are trained together take less time on a CPU."""
 
 log = logging.getLogger(__name__)
 
@@ -110,8 +113,24 @@ def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 def _usual_stack(found: RunConfig) -> int:
     """Return the default of nodes trained in one computation: several on a GPU, which one small network leaves idle."""
-    can_stack = found.rounds.schedule == "synchronous" and load_engine(found.engine.name).stacks
-    return min(found.goal_count, STACK_ON_A_GPU) if can_stack and found.engine.device != "cpu" else 1
+    if found.engine.device == "cpu":
+        return 0
+    return min(found.goal_count, STACK_ON_A_GPU) if _can_stack(found) else 1
+
+
+def _can_stack(config: RunConfig) -> bool:
+    return config.rounds.schedule == "synchronous" and load_engine(config.engine.name).stacks
+
+
+def trained_together(config: RunConfig) -> int:
+    """Return how many nodes an engine trains in one computation; by ``training.stack``, with 0 by the table `SMALL`.
+
+    With 0 they have the bytes that they have one by one, so the number is no setting of the run.
+    """
+    if config.training.stack or config.model.name not in SMALL or not _can_stack(config):
+        return max(config.training.stack, 1)
+    batch = min(config.training.batch_size, len(dataset_of(config).train) // config.clients)
+    return STACK if batch <= SMALL[config.model.name] else 1
 
 
 def _may_add_noise(config: RunConfig) -> bool:

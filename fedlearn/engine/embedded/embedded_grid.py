@@ -11,7 +11,7 @@ from typing import Any
 from flwr.app import Message, MessageType
 
 from fedlearn import flower
-from fedlearn.aggregation import BLOCK, BlockResult, FoldPlan, blocks_of, parts_of
+from fedlearn.aggregation import BLOCK, BlockResult, FoldPlan, parts_of
 from fedlearn.aggregation.offers import Offers
 from fedlearn.core.clock import WallClock
 from fedlearn.core.cohort import Fate, Member, NodeReport
@@ -62,7 +62,7 @@ class EmbeddedGrid(PromptNodes):
         self._packer = Packer(pool, self._shared, RECORDS, self._store)
         self._watch = Watch(pool, seconds=0.0)
         self._ended_blocks: set[int] = set()
-        self._rests: dict[int, tuple[BlockResult, dict[int, bytes]]] = {}  # by block that has not ended: stuck_nodes.py
+        self._rests: dict[int, tuple[list[BlockResult], dict[int, bytes]]] = {}  # by task not ended: stuck_nodes.py
 
     def _announce(self, memory: SharedMemory) -> None:
         self._pool.announce(("shared memory", memory.slot), memory)
@@ -135,8 +135,7 @@ class EmbeddedGrid(PromptNodes):
         self._ended_blocks.clear()
         packed = self._packer.packed([flower.with_id(message) for message in messages])
         self._pool.announce("plan", NewPlan(plan))
-        stacks = self._stack > 1
-        parts = enumerate(blocks_of(len(members), plan.block)) if stacks else parts_of(len(members), self._pool.size)
+        parts = parts_of(len(members), self._pool.size, stack=self._stack, block=plan.block)
         for index, part in parts:  # one by one: workers begin while we write the rest
             theirs = tuple(islice(packed, len(part)))
             self._pool.submit([BlockTask(index, tuple(members[p] for p in part), theirs)])
@@ -149,24 +148,24 @@ class EmbeddedGrid(PromptNodes):
             if not isinstance(done, BlockDone):
                 self._pool.submit([_without_the_lost(task, worker)])
                 continue
-            result, kept = BlockResult(task.block, done.reports, worker.read(done.total)), kept_in(done.kept, worker)
+            kept = kept_in(done.kept, worker)
+            found = [BlockResult(reports, worker.read(total)) for reports, total in done.parts]
             if not task.is_rest:
                 self._ended_blocks.add(task.block)
                 self.keep(kept)
-                results.append(result)
+                results += found
             elif task.block not in self._ended_blocks:
-                arrays = {name: array.copy() for name, array in result.arrays.items()}
-                self._rests[task.block] = (replace(result, arrays=arrays), kept)
+                self._rests[task.block] = list(map(_copied, found)), kept
         self._watch.look()
         return results
 
     def stop_blocks(self) -> list[BlockResult]:
         """Stop all running blocks; return the finished part of blocks in which a node hangs."""
         results = []
-        for block, (result, kept) in self._rests.items():
+        for block, (rest, kept) in self._rests.items():
             if block not in self._ended_blocks:
                 self.keep(kept)
-                results.append(result)
+                results += rest
         self._rests.clear()
         if not self._pool.is_idle:
             self._pool.cancel()
@@ -225,6 +224,11 @@ def _without_the_lost(task: BlockTask, worker: WorkerProcess) -> BlockTask:
     members = tuple(task.members[i] for i in kept)
     messages = tuple(task.messages[i] for i in kept)
     return replace(task, members=members, messages=messages, lost=(*task.lost, report))
+
+
+def _copied(result: BlockResult) -> BlockResult:
+    """Return a result whose arrays the worker does not write over."""
+    return replace(result, arrays={name: array.copy() for name, array in result.arrays.items()})
 
 
 def _how(worker: WorkerProcess) -> str:
