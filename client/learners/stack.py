@@ -2,7 +2,7 @@
 
 Each node has its own batches, random numbers, optimizer and metrics, as if it were alone; what is common is the
 arithmetic of a step, of those nodes whose batches have as many examples. Its sums have another order of rounding than
-those of a node alone, so the bytes are others.
+those of a node alone, so the bytes are others; those of an `ExactNetwork` are not (``training.stack = 0``).
 """
 
 from __future__ import annotations

@@ -167,8 +167,8 @@ def of_node(given: Any, k: int) -> Any:
     """Return arguments in which each stacked tensor is replaced by that of node `k`."""
     if isinstance(given, Stacked):
         return given.parts()[k]
+    if type(given) in (tuple, list):
+        return type(given)([of_node(each, k) for each in given])
     if isinstance(given, Mapping):
         return {name: of_node(each, k) for name, each in given.items()}
-    if type(given) in (tuple, list):
-        return type(given)(of_node(each, k) for each in given)
     return given
