@@ -107,8 +107,12 @@ class SGD(Learner):
 
         With 0 all of them are, where they have the bytes that they have alone.
         """
-        remaining = iter(tasks)
-        while stacked := list(islice(remaining, self.training.stack or sys.maxsize)):
+        most, remaining = self.training.stack, iter(tasks)
+        if not most:
+            tasks = list(remaining)
+            is_exact = tasks and not self.why_not_stacked(tasks[0].train)
+            most, remaining = len(tasks) if is_exact else 1, iter(tasks)
+        while stacked := list(islice(remaining, most)):
             if len(stacked) == 1 or any(self._is_alone(task) for task in stacked):
                 for task in stacked:
                     yield self.fit(state, task)

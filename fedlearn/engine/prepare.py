@@ -124,7 +124,7 @@ def _can_stack(config: RunConfig) -> bool:
 
 
 def trained_together(config: RunConfig) -> int:
-    """Return how many nodes an engine trains in one computation: ``training.stack``; with 0 as the table `SMALL` has it.
+    """Return how many nodes an engine trains in one computation: ``training.stack``; with 0 by the table `SMALL`.
 
     With 0 they have the bytes that they have one by one, so the number is no setting of the run. Nodes that hold
     unequally many examples have batches of unequal sizes, which are not computed together.

@@ -11,7 +11,7 @@ from typing import Any
 from flwr.app import Message, MessageType
 
 from fedlearn import flower
-from fedlearn.aggregation import BLOCK, BlockResult, FoldPlan, parts_of
+from fedlearn.aggregation import BLOCK, BlockResult, FoldPlan, blocks_of, parts_of
 from fedlearn.aggregation.offers import Offers
 from fedlearn.core.clock import WallClock
 from fedlearn.core.cohort import Fate, Member, NodeReport
@@ -84,9 +84,12 @@ class EmbeddedGrid(PromptNodes):
         by_id = {message.metadata.message_id: message for message in messages}
         packed = list(self._packer.packed(messages))
         is_training = any(message.metadata.message_type == MessageType.TRAIN for message in messages[:1])
-        in_block = self._stack if self._stack > 1 else min(BLOCK, self.messages_in_task)
-        size = in_block if is_training else self.messages_in_task
-        tasks = [MessagesTask(tuple(packed[i : i + size])) for i in range(0, len(packed), size)]
+        size = min(BLOCK, self.messages_in_task) if is_training else self.messages_in_task
+        parts = blocks_of(len(packed), size)
+        if is_training and self._stack > 1:
+            block = max(BLOCK, self.settings["training.stack"])
+            parts = [part for _, part in parts_of(len(packed), self._pool.size, block=block, stack=self._stack)]
+        tasks = [MessagesTask(tuple(packed[part.start : part.stop])) for part in parts]
         seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
         for task, done, worker in self._ended(tasks, seconds):
             assert isinstance(task, MessagesTask)

@@ -211,7 +211,7 @@ class _Worker:
         yield from zip(messages, contents, before, outcomes, strict=True)
 
     def _written(self, sums: Sequence[Mapping[str, Array]], kept: Mapping[int, bytes]) -> list[Directory]:
-        """Write sums and the changed memories of nodes into shared memory; return where each lies, the memories last."""
+        """Write sums and the changed memories of nodes into shared memory; return where each lies, memories last."""
         # Three slots in turn: the engine may still be reading the result before the last, and has sent one task ahead.
         self._slot = (self._slot + 1) % 3
         by_node = {str(node_id): np.frombuffer(data, np.uint8) for node_id, data in kept.items()}

@@ -33,6 +33,12 @@ def test_parts_cover_the_cohort_and_leave_no_worker_idle_for_a_block(size, worke
         assert max(in_turn) == -(-size // workers)
 
 
+@pytest.mark.parametrize("stack", [2, 3, 5])
+def test_blocks_that_are_trained_together_are_tasks_whatever_the_number_of_workers(stack):
+    parts = [part for _, part in parts_of(11, workers=4, block=max(stack, BLOCK), stack=stack)]
+    assert parts == blocks_of(11, stack)
+
+
 @pytest.mark.parametrize("accumulator", [PLAN, "strategies.collected:Collected"])
 @given(
     seed=st.integers(0, 2**32 - 1), size=st.integers(1, 9), workers=st.integers(1, 9), stack=st.integers(1, 5),

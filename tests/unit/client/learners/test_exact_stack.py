@@ -117,8 +117,8 @@ print(has_vectors())
 @pytest.mark.slow
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_other_processors(processor):
-    environment = {**os.environ, **PROCESSORS[processor]}
-    done = subprocess.run(
-        [sys.executable, "-c", IN_A_PROCESS], env=environment, check=True, timeout=120, stdout=subprocess.PIPE, text=True
-    )
-    assert done.stdout.split()[-1] == ("False" if processor == "without" else str(has_vectors()))
+    command, environment = [sys.executable, "-c", IN_A_PROCESS], {**os.environ, **PROCESSORS[processor]}
+    printed = subprocess.run(
+        command, env=environment, check=True, timeout=120, stdout=subprocess.PIPE, text=True
+    ).stdout
+    assert printed.split()[-1] == ("False" if processor == "without" else str(has_vectors()))
