@@ -53,7 +53,6 @@ def test_killed_while_a_stack_is_trained_it_resumes_to_the_same_bytes(in_the_mid
     killed.signal(signal.SIGKILL)
     run = execute({**STACKED, "engine.workers": 3}, out=killed.run.folder)
     assert run.sha == undisturbed(STACKED).sha
-    assert run.sha != undisturbed({**STACKED, "training.stack": 1}).sha
 
 
 @pytest.mark.long
