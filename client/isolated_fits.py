@@ -114,6 +114,8 @@ class Fits:
 
     def why_not_stacked(self, examples: Examples) -> str:
         """Return why the learner trains no nodes together, as it says itself: the same in each process."""
+        if self._is_foreign and not self._config.training.stack:
+            return "code that is not fedlearn's may draw numbers otherwise than alone"
         with self._alone(0):
             why_not = self.learner.why_not_stacked(examples)
         self.put_back()

@@ -28,8 +28,10 @@ from fedlearn.core.metric import TOKENS, TRAIN_LOSS, WORK_DONE
 from fedlearn.core.seeding import rng_for, seed_for
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples
+from fedlearn.kernels.pooled_convolution import has_vectors
 from fedlearn.models.learning_rates import LR_SCHEDULES, learning_rate
-from fedlearn.models.torch.device import seed_torch
+from fedlearn.models.stacks import ExactNetwork
+from fedlearn.models.torch.device import CPU, seed_torch
 from fedlearn.models.torch.gradients import owned
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.options import options_for
@@ -75,7 +77,7 @@ class SGD(Learner):
         self.augment = augmentation_for(config.data.augment, model.spec) if config.data.augment else None
         self._optimizer = Optimizer(self.training, optimizer_options)
         self._stack: Stack | None = None
-        self._network = networks_for(model.device)[0]
+        self._network = networks_for(model.device)[0] if self.training.stack else ExactNetwork
         LR_SCHEDULES.load(self.training.lr_schedule)  # one that there is not is refused here
 
     @classmethod
@@ -101,15 +103,22 @@ class SGD(Learner):
         return self.fitted(self.model.arrays(), task, progress)
 
     def fit_many(self, state: State, tasks: Iterable[LocalTask]) -> Iterator[LocalFit]:
-        """Yield the fit of each task; ``training.stack`` nodes at a time are trained in one computation."""
-        remaining = iter(tasks)
-        while stacked := list(islice(remaining, max(self.training.stack, 1))):
+        """Yield the fit of each task; ``training.stack`` nodes at a time are trained in one computation.
+
+        With 0 all of them are, where they have the bytes that they have alone.
+        """
+        most, remaining = self.training.stack, iter(tasks)
+        if not most:
+            tasks = list(remaining)
+            is_exact = tasks and not self.why_not_stacked(tasks[0].train)
+            most, remaining = len(tasks) if is_exact else 1, iter(tasks)
+        while stacked := list(islice(remaining, most)):
             if len(stacked) == 1 or any(self._is_alone(task) for task in stacked):
                 for task in stacked:
                     yield self.fit(state, task)
                 continue
-            if self._stack is None:
-                self._stack = Stack(self, self.training.stack, self._network)
+            if self._stack is None or self._stack.count < len(stacked):
+                self._stack = Stack(self, max(self.training.stack, len(stacked)), self._network)
             yield from self._stack.fit(state, stacked)
 
     def draws(self, rows: int) -> bool:
@@ -126,6 +135,10 @@ class SGD(Learner):
             return "its module takes an attention_mask"
         if self.model.precision != "float32":
             return "training.precision is not float32"
+        if not self.training.stack:
+            is_plain = kind is SGD and self.reads_by_row() and not self.model.spec.is_made_by_functions
+            exact = is_plain and self.model.device == CPU and has_vectors()
+            return "" if exact else "it is not shown that its sums have the bytes of a client alone"
         why = ""
         for network in networks_for(self.model.device):
             why = why_not_stacked(self, examples, network)

@@ -2,7 +2,7 @@
 
 Each node has its own batches, random numbers, optimizer and metrics, as if it were alone; what is common is the
 arithmetic of a step, of those nodes whose batches have as many examples. Its sums have another order of rounding than
-those of a node alone, so the bytes are others.
+those of a node alone, so the bytes are others; those of an `ExactNetwork` are not (``training.stack = 0``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from client.learners.optimizers import Update
 from fedlearn.core.errors import said
 from fedlearn.core.state import State
 from fedlearn.data.data_spec import Examples
-from fedlearn.models.stacks import CannotStackError, FunctionalNetwork, StackedNetwork, Stream
+from fedlearn.models.stacks import CannotStackError, ExactNetwork, FunctionalNetwork, StackedNetwork, Stream
 from fedlearn.models.torch.torch_model import TorchModel
 
 TRIED = 2  # examples of each of two nodes
@@ -107,6 +107,7 @@ class Stack:
 
     def __init__(self, learner: TrainsInSteps, count: int, network: type[StackedNetwork] = StackedNetwork) -> None:
         self._learner = learner
+        self.count = count
         learner.model.beside.put_back()
         model = learner.model
         self._network = network(model.module, model.names, count, model.parts)
@@ -125,7 +126,7 @@ class Stack:
 
     def _change_for(self, tasks: Sequence[LocalTask]) -> Change:
         """Return the function that changes the parameters of nodes by their gradients, at once where it can."""
-        if self._learner.changes_alike(tasks):
+        if self._learner.changes_alike(tasks) and not isinstance(self._network, ExactNetwork):
             all_at_once = self._learner.change_for(self._network.parameters(len(tasks)), tasks[0])
             return lambda _, gradients: all_at_once(gradients)
         each = [self._learner.change_for(self._network.parameters_of(k), task) for k, task in enumerate(tasks)]
@@ -152,13 +153,14 @@ class Stack:
             node.progress.steps += 1
 
     def _batches(self, nodes: Sequence[_Node], rows: Sequence[NDArray[np.integer[Any]]]) -> tuple[Tensor, Tensor]:
-        """Return the inputs and targets of rows, shape (K, B, ...), augmented by each node's own numbers."""
+        """Return inputs (K * B, ...) and targets (K, B, ...) of rows, augmented by each node's own numbers."""
         train = nodes[0].task.train
         if self._learner.reads_by_row() and all(node.task.train is train for node in nodes):
             inputs, targets = self._learner.batch(train, np.concatenate(rows))
-            return inputs.unflatten(0, (len(nodes), -1)), targets.unflatten(0, (len(nodes), -1))
+            return inputs, targets.unflatten(0, (len(nodes), -1))
         batches = [node.batch(mine) for node, mine in zip(nodes, rows, strict=True)]
-        return torch.stack([inputs for inputs, _ in batches]), torch.stack([targets for _, targets in batches])
+        inputs, targets = (torch.stack(each) for each in zip(*batches, strict=True))
+        return inputs.flatten(0, 1), targets
 
 
 class _Node:

@@ -49,7 +49,7 @@ from client.owner.signed_sets import bins_of, chooses_rows, groups_of, may_sum_e
 from client.request import Request
 from fedlearn import wire
 from fedlearn.compression import is_ours, words_in
-from fedlearn.config import RunConfig, to_flower
+from fedlearn.config import RunConfig, per_run, to_flower
 from fedlearn.config.policy import Policy
 from fedlearn.config.schema import DP_SGD
 from fedlearn.core.errors import UsageError
@@ -209,6 +209,7 @@ def names_code(config: RunConfig) -> bool:
     return bool(named_code(config))
 
 
+@per_run
 def named_code(config: RunConfig) -> list[str]:
     """Return what may be code in the settings, the model aside: a reference each, or a text that holds one."""
     return [

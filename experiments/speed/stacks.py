@@ -1,10 +1,10 @@
 """Measure the processor time of a node's fit by the number of nodes in one computation (``training.stack``).
 
-    FEDLEARN_DATA=... python -m experiments.speed.stacks --model cnn --images 50 --stacks 5,10
+    FEDLEARN_DATA=... python -m experiments.speed.stacks --model cnn --images 50 --stacks 0,10
 
-One process of one thread, CIFAR-10, one local epoch of batches of 100, lr 0.1, no momentum. Stacks take
-turns, A B C A B C, and the table has the median of the ratios to single nodes in the same turn, as other load comes and
-goes.
+One process of one thread, CIFAR-10, one local epoch of batches of 100, lr 0.1, no momentum. A stack of 0 is the
+default: ten nodes, with the bytes of single nodes. Stacks take turns, A B C A B C, and the table has the median of the
+ratios to single nodes in the same turn, as other load comes and goes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from fedlearn.config import config_from
 from fedlearn.core.state import State
 from fedlearn.data import load_dataset
 from fedlearn.data.dataset import Dataset
+from fedlearn.engine.prepare import STACK
 from fedlearn.models import load_model
 from fedlearn.models.torch.torch_model import TorchModel
 
-SETTINGS = {
-    "training.local_epochs": 1, "training.batch_size": 100, "training.lr": 0.1, "training.momentum": 0.0,
-}  # fmt: skip
+SETTINGS = {"training.local_epochs": 1, "training.lr": 0.1, "training.momentum": 0.0}
 
 
 def main() -> None:
@@ -36,12 +35,14 @@ def main() -> None:
     parser.add_argument("--model", default="cnn")
     parser.add_argument("--images", type=int, default=50, help="of each node")
     parser.add_argument("--nodes", type=int, default=40)
-    parser.add_argument("--stacks", default="2,5,10")
+    parser.add_argument("--stacks", default="0,2,5,10")
+    parser.add_argument("--batch-size", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=7)
     given = parser.parse_args()
     data, model = loaded(given.model)
     stacks = [1, *map(int, given.stacks.split(","))]
-    learners = [SGD.from_settings(model, config_from({**SETTINGS, "training.stack": stack})) for stack in stacks]
+    settings = {**SETTINGS, "training.batch_size": given.batch_size}
+    learners = [SGD.from_settings(model, config_from({**settings, "training.stack": stack})) for stack in stacks]
     rows = np.random.default_rng(0).permutation(len(data.train))[: given.nodes * given.images]
     tasks = [LocalTask(data.train, mine, 1, 1, k, {}) for k, mine in enumerate(np.split(rows, given.nodes))]
     state = model.initial_state(seed=1)
@@ -64,7 +65,8 @@ def loaded(name: str) -> tuple[Dataset, TorchModel]:
 def cpu_seconds(learner: SGD, state: State, tasks: list[LocalTask]) -> float:
     """Return the processor time of all fits."""
     begun = time.process_time()
-    deque(learner.fit_many(state, tasks), maxlen=0)
+    for first in range(0, len(tasks), size := learner.training.stack or STACK):
+        deque(learner.fit_many(state, tasks[first : first + size]), maxlen=0)
     return time.process_time() - begun
 
 

@@ -3,13 +3,17 @@
     python -m experiments.speed.studies loop --before ../before      # another checkout, with its environment's python
     python -m experiments.speed.studies sweep
     python -m experiments.speed.studies kills
+    python -m experiments.speed.studies first --before ../before
+    OMP_NUM_THREADS=1 python -m experiments.speed.studies warm
 
 *loop*: twenty runs of digits, two rounds of one local epoch, one for each seed, in one process: as the checkout
 ``--before`` makes them (without it: this one, outside of a session), and here within ``fedlearn.session()``.
 Interleaved pairs, each with an empty cache of partitions; wall and processor seconds of the process with all below it;
 each model must have the SHA-256 of the other side. *sweep*: processor seconds over wall seconds, of twenty runs of ten
 rounds. *kills*: the same sweep, smaller, killed by SIGKILL at random moments until it ends; its tables must be those of
-an undisturbed one. Wall seconds count on a quiet machine only.
+an undisturbed one. *first*: processor seconds of a run of one round, by the command and from Python, less those of
+``import torch`` beside it. *warm*: processor milliseconds of a run of the loop in one process, less those of its fits.
+Wall seconds count on a quiet machine only.
 """
 
 from __future__ import annotations
@@ -23,9 +27,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from operator import sub
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from client.learners.learner import LocalFit, LocalTask
+    from fedlearn.core.state import State
 
 HERE = Path(__file__).parents[2]
 TABLES = ("runs.csv", "rounds.csv", "points.csv")
@@ -108,14 +119,79 @@ def kills(options: argparse.Namespace) -> None:
     print(f"after {options.kills} kills: {', '.join(TABLES)} have the bytes of an undisturbed sweep")
 
 
-WHAT: dict[str, Callable[[argparse.Namespace], None]] = {"loop": loop, "sweep": sweep, "kills": kills}
+ONE_ROUND = "--rounds 1 --local-epochs 1"
+ONCE = "clients=10, data='digits', rounds=1, local_epochs=1, seed=1, progress=False"
+FIRST = {
+    "fedlearn simulate": f"-m fedlearn.simulate --dataset digits --clients 10 {ONE_ROUND} --quiet --out".split(),
+    "fedlearn.run": ["-c", f"import fedlearn, sys; fedlearn.run({ONCE}, out=sys.argv[1])"],
+}
+
+
+def first(options: argparse.Namespace) -> None:
+    """Print processor seconds of a first round beside ``import torch``, for each way and checkout."""
+    sides = {"now": HERE, **({"before": options.before.resolve()} if options.before else {})}
+    found: dict[tuple[str, str], list[float]] = {}
+    for pair in range(options.pairs + 1):  # the first fills the caches
+        for (side, folder), (way, arguments) in product(sides.items(), FIRST.items()):
+            with tempfile.TemporaryDirectory() as place:
+                env = {**os.environ, "PYTHONPATH": str(folder)}
+                torch = timed([sys.executable, "-c", "import torch"], cwd=place, env={**env, "OMP_NUM_THREADS": "1"})[1]
+                used = timed([sys.executable, *arguments, f"{place}/run"], cwd=place, env=env)[1]
+            if pair:
+                found.setdefault((side, way), []).append(used - torch)
+    for (side, way), seconds in found.items():
+        print(f"{side}, {way}: {median(seconds):.2f} s ({min(seconds):.2f}-{max(seconds):.2f}) beside import torch")
+
+
+def warm(options: argparse.Namespace) -> None:
+    """Print processor milliseconds of a run that is not the first of its process, and those of its fits."""
+    import fedlearn
+    from client.isolated_fits import Fits
+
+    learning = 0.0
+    fit_many = Fits.fit_many
+
+    def counted(self: Fits, state: State, tasks: Sequence[LocalTask]) -> Iterator[LocalFit]:
+        nonlocal learning
+        fits = fit_many(self, state, tasks)
+        while True:
+            began = time.process_time()
+            fit = next(fits, None)
+            learning += time.process_time() - began
+            if fit is None:
+                return
+            yield fit
+
+    Fits.fit_many = counted  # type: ignore[method-assign]
+    rows = []
+    for seed in range(options.runs):
+        began, before = time.process_time(), learning
+        with tempfile.TemporaryDirectory() as place:
+            fedlearn.run(
+                clients=10, data="digits", rounds=2, local_epochs=1, seed=seed, progress=False, out=f"{place}/run",
+                engine="inline",
+            )  # fmt: skip
+        rows.append((1000 * (time.process_time() - began), 1000 * (learning - before)))
+    whole, fits = zip(*rows[2:], strict=True)
+    beside = sorted(map(sub, whole, fits))
+    spread = f"{median(beside):.0f} ({beside[0]:.0f}-{beside[-1]:.0f})"
+    print(f"a run takes {median(whole):.0f} ms, its fits {median(fits):.0f}, all else {spread}")
+
+
+WHAT: dict[str, Callable[[argparse.Namespace], None]] = {
+    "loop": loop,
+    "sweep": sweep,
+    "kills": kills,
+    "first": first,
+    "warm": warm,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m experiments.speed.studies", description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=WHAT)
-    parser.add_argument("--before", type=Path, help="a checkout with .venv, for loop")
+    parser.add_argument("--before", type=Path, help="a checkout with .venv, for loop; any, for first")
     parser.add_argument("--cache", type=Path, help="a folder that each side's cache begins with, for loop")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--runs", type=int, default=20)

@@ -226,6 +226,5 @@ class FoldPlan:
 class BlockResult:
     """The result of one block, from its worker: the reports of its nodes, and the sum of their updates as arrays."""
 
-    block: int
     reports: Sequence[NodeReport]
     arrays: Mapping[str, Array]

@@ -1,7 +1,7 @@
 """The fixed tree in which the reports of a round are added up.
 
-The cohort, sorted by partition id, is cut into blocks of `BLOCK` positions, or of as many as are trained together; each
-block is added up in order, and the blocks are added in order. The tree depends on the cohort and on that number
+The cohort, sorted by partition id, is cut into blocks of `BLOCK` positions, or of ``training.stack`` if that is more;
+each block is added up in order, and the blocks are added in order. The tree depends on the cohort and on that number
 alone. So the sum is the same to the bit whether one process adds up everything or each worker its own blocks, in
 whatever order the blocks end; and a block may be cut into its positions, as the sum of a block begins at nothing.
 """
@@ -23,15 +23,24 @@ def blocks_of(cohort_size: int, size: int = BLOCK) -> list[range]:
     return [range(start, min(start + size, cohort_size)) for start in range(0, cohort_size, size)]
 
 
-def parts_of(cohort_size: int, workers: int) -> list[tuple[int, range]]:
-    """Return the block and the positions of each task: whole blocks, and at the end single positions.
+def parts_of(cohort_size: int, workers: int, *, block: int = BLOCK, stack: int = 1) -> list[tuple[int, range]]:
+    """Return a number and the positions of each task: whole blocks, and at the end single positions of one block.
 
     Blocks that would leave workers idle at the end are cut into their positions, if there is a worker for each. Two
-    workers then train five nodes each of ten, and not six and four.
+    workers then train five nodes each of ten, and not six and four. Where the nodes of a block are trained together
+    (`stack`), each block is a task; where more nodes are, a task has at most so many, and each worker equally many.
 
     >>> parts_of(6, workers=2)
     [(0, range(0, 2)), (1, range(2, 4)), (2, range(4, 5)), (2, range(5, 6))]
+    >>> parts_of(25, workers=2, stack=10)
+    [(0, range(0, 6)), (1, range(6, 12)), (2, range(12, 18)), (3, range(18, 25))]
     """
+    if 1 < stack <= block:
+        return [*enumerate(blocks_of(cohort_size, block))]
+    if stack > 1 and cohort_size:
+        tasks = min(workers * -(-cohort_size // (workers * stack)), cohort_size)
+        cuts = [cohort_size * place // tasks for place in range(tasks + 1)]
+        return [*enumerate(map(range, cuts, cuts[1:]))]
     blocks = blocks_of(cohort_size)
     even = len(blocks) - len(blocks) % workers
     if cohort_size - BLOCK * even > workers:

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
 from rich.console import Console
 
 from fedlearn.api.spelled import as_called
@@ -18,6 +17,8 @@ from fedlearn.report.run_tables import sha_of
 from fedlearn.report.stored import read_run
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fedlearn.api.result import Run
     from fedlearn.report.stored import StoredRun
 
@@ -50,6 +51,8 @@ def runs(*folders: str | Path) -> pd.DataFrame:
     >>> fedlearn.runs(run.folder)["state"].tolist()
     ['completed']
     """
+    import pandas as pd
+
     with as_called({}):
         found = run_folders([Path(folder) for folder in folders or (RUNS,)])
     rows = [_row(read_run(name, folder)) for name, folder in found.items()]
@@ -84,6 +87,8 @@ class Comparison:
     @cached_property
     def settings(self) -> pd.DataFrame:
         """The settings that differ: columns A and B, indexed by setting."""
+        import pandas as pd
+
         from fedlearn.report.comparing import stored_runs
 
         both = stored_runs(self.first, self.second)

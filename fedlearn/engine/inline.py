@@ -14,7 +14,7 @@ from fedlearn.core.clock import WallClock
 from fedlearn.engine.apps import load_client_app, load_many, load_server_app
 from fedlearn.engine.engine_type import Engine
 from fedlearn.engine.node_calls import ClientCall, run_node, run_nodes
-from fedlearn.engine.prepare import prepared
+from fedlearn.engine.prepare import prepared, trained_together
 from fedlearn.engine.virtual_nodes import PromptNodes, expired
 from fedlearn.engine.virtual_time.setup import with_devices
 
@@ -84,7 +84,7 @@ def run(config: RunConfig) -> None:
     flower.log_as_we_do()
     config = prepared(config)
     settings = to_flower(config)
-    grid = InlineGrid(load_client_app(), config.clients, settings, stack=config.training.stack)
+    grid = InlineGrid(load_client_app(), config.clients, settings, stack=trained_together(config))
     load_server_app()(with_devices(grid, config), flower.server_context(settings))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ UNEVEN_SHARES = (
     "client, equal ones the same"
 )
 STACK_ON_A_GPU = 50  # nodes: a cohort of the published benchmark
+STACK = 10  # nodes: more gain nothing
+SMALL = {"cnn": (3072, 100), "linear": (3072, 50)}
+"""Model -> numbers of an example, and examples of a batch, up to which ten nodes at a time save time on a CPU."""
 
 log = logging.getLogger(__name__)
 
@@ -110,8 +114,27 @@ def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 def _usual_stack(found: RunConfig) -> int:
     """Return the default of nodes trained in one computation: several on a GPU, which one small network leaves idle."""
-    can_stack = found.rounds.schedule == "synchronous" and load_engine(found.engine.name).stacks
-    return min(found.goal_count, STACK_ON_A_GPU) if can_stack and found.engine.device != "cpu" else 1
+    if found.engine.device == "cpu":
+        return 0
+    return min(found.goal_count, STACK_ON_A_GPU) if _can_stack(found) else 1
+
+
+def _can_stack(config: RunConfig) -> bool:
+    return config.rounds.schedule == "synchronous" and load_engine(config.engine.name).stacks
+
+
+def trained_together(config: RunConfig) -> int:
+    """Return how many nodes an engine trains in one computation: ``training.stack``; with 0 by the table `SMALL`.
+
+    With 0 they have the bytes that they have one by one, so the number is no setting of the run. Nodes that hold
+    unequally many examples have batches of unequal sizes, which are not computed together.
+    """
+    is_even = config.data.partition == "iid"
+    if config.training.stack or config.model.name not in SMALL or not is_even or not _can_stack(config):
+        return max(config.training.stack, 1)
+    dataset, (numbers, batch) = dataset_of(config), SMALL[config.model.name]
+    rows = min(config.training.batch_size, len(dataset.train) // config.clients)
+    return STACK if prod(dataset.spec.shape) <= numbers and rows <= batch else 1
 
 
 def _may_add_noise(config: RunConfig) -> bool:

@@ -36,7 +36,12 @@ def is_place(name: str, value: Setting) -> bool:
 
 
 def kept(name: str, value: Setting) -> Setting:
-    """Return the part of a setting that a run keeps: the kind of a device (``cuda:1`` -> ``cuda``), else the value."""
+    """Return the part of a setting that a run keeps: the kind of a device (``cuda:1`` -> ``cuda``), else the value.
+
+    ``training.stack`` of 0 and 1 make the same bytes.
+    """
+    if name == "training.stack":
+        return max(int(value), 1)
     return kind_of_device(str(value)) if name == DEVICE_SETTING else value
 
 

@@ -7,6 +7,8 @@ import signal
 
 import pytest
 
+from client.learners.sgd import SGD
+from client.learners.stack import Stack
 from fedlearn.core.errors import SettingError
 
 STACKED = {
@@ -51,13 +53,58 @@ def test_killed_while_a_stack_is_trained_it_resumes_to_the_same_bytes(in_the_mid
     killed.signal(signal.SIGKILL)
     run = execute({**STACKED, "engine.workers": 3}, out=killed.run.folder)
     assert run.sha == undisturbed(STACKED).sha
-    assert run.sha != undisturbed({**STACKED, "training.stack": 1}).sha
 
 
 @pytest.mark.long
 def test_on_virtual_time_the_stack_is_in_the_bytes_and_workers_are_not(execute, undisturbed):
     reference = undisturbed(ON_DEVICES)
     assert {execute({**ON_DEVICES, "engine.workers": workers}).sha for workers in (1, 3)} == {reference.sha}
+
+
+SMALL = {"model.name": "cnn", "rounds.cohort": 7, "training.batch_size": 20}
+
+
+@pytest.fixture
+def together(monkeypatch):
+    """Note how many nodes are trained together each time, in this process."""
+    found, fit = [], Stack.fit
+
+    def noted(self, state, tasks):
+        found.append(len(tasks))
+        return fit(self, state, tasks)
+
+    monkeypatch.setattr(Stack, "fit", noted)
+    return found
+
+
+def test_small_clients_are_trained_together_by_default_with_the_bytes_of_one_by_one(execute, together):
+    run = execute(SMALL, engine="inline")
+    assert together == [7, 7]
+    assert run.sha == execute({**SMALL, "training.stack": 1}, engine="inline").sha
+    assert together == [7, 7]
+    assert {execute({**SMALL, "engine.workers": workers}).sha for workers in (1, 2, 3)} == {run.sha}
+
+
+@pytest.mark.parametrize("stacks", [(0, 1), (1, 0)])
+def test_a_run_goes_on_one_by_one_or_together_as_it_likes(execute, stacks, undisturbed):
+    first, then = ({**SMALL, "training.stack": stack} for stack in stacks)
+    begun = execute({**first, "rounds.total": 1}, engine="inline")
+    assert execute(then, engine="inline", out=begun.folder).sha == undisturbed(SMALL).sha
+
+
+def test_a_client_that_fails_among_small_ones_fails_alone(execute, monkeypatch, together):
+    batches = SGD.batches
+
+    def fails(self, task, progress):
+        if task.partition_id % 3 == 0:
+            raise RuntimeError("the disk is full")
+        return batches(self, task, progress)
+
+    monkeypatch.setattr(SGD, "batches", fails)
+    run = execute({**SMALL, "rounds.quorum": 0.1}, engine="inline")
+    assert together
+    assert {partition % 3 for _, partition in failed(run)} == {0}
+    assert run.sha == execute({**SMALL, "rounds.quorum": 0.1, "training.stack": 1}, engine="inline").sha
 
 
 def test_what_cannot_be_stacked_is_said_once_and_trained_one_by_one(execute, caplog):

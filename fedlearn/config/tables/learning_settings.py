@@ -84,9 +84,10 @@ class TrainingSettings(Settings):
     stack: Annotated[int, Field(ge=0, le=1024), ReadBy.TORCH] = Field(
         default=0,
         description=(
-            "Number of clients that a worker trains in one computation; the number changes the last bits of the "
-            "result. fedlearn warns and trains one by one what it cannot stack. In simulations with synchronous "
-            "rounds. 0: on the CPU 1, on a GPU the whole cohort, but at most 50."
+            "Number of clients that a worker trains in one computation; a number above 1 changes the last bits of "
+            "the result. fedlearn warns and trains one by one what it cannot stack. In simulations with synchronous "
+            "rounds. 0: on the CPU ten small clients of cnn or linear, with the bytes of 1, else 1; on a GPU the "
+            "whole cohort, but at most 50."
         ),
     )
     partial: Annotated[bool, ReadBy.TORCH] = Field(

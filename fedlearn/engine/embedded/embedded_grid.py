@@ -62,7 +62,7 @@ class EmbeddedGrid(PromptNodes):
         self._packer = Packer(pool, self._shared, RECORDS, self._store)
         self._watch = Watch(pool, seconds=0.0)
         self._ended_blocks: set[int] = set()
-        self._rests: dict[int, tuple[BlockResult, dict[int, bytes]]] = {}  # by block that has not ended: stuck_nodes.py
+        self._rests: dict[int, tuple[list[BlockResult], dict[int, bytes]]] = {}  # by task not ended: stuck_nodes.py
 
     def _announce(self, memory: SharedMemory) -> None:
         self._pool.announce(("shared memory", memory.slot), memory)
@@ -84,9 +84,12 @@ class EmbeddedGrid(PromptNodes):
         by_id = {message.metadata.message_id: message for message in messages}
         packed = list(self._packer.packed(messages))
         is_training = any(message.metadata.message_type == MessageType.TRAIN for message in messages[:1])
-        in_block = self._stack if self._stack > 1 else min(BLOCK, self.messages_in_task)
-        size = in_block if is_training else self.messages_in_task
-        tasks = [MessagesTask(tuple(packed[i : i + size])) for i in range(0, len(packed), size)]
+        size = min(BLOCK, self.messages_in_task) if is_training else self.messages_in_task
+        parts = blocks_of(len(packed), size)
+        if is_training and self._stack > 1:
+            block = max(BLOCK, self.settings["training.stack"])
+            parts = [part for _, part in parts_of(len(packed), self._pool.size, block=block, stack=self._stack)]
+        tasks = [MessagesTask(tuple(packed[part.start : part.stop])) for part in parts]
         seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
         for task, done, worker in self._ended(tasks, seconds):
             assert isinstance(task, MessagesTask)
@@ -135,8 +138,7 @@ class EmbeddedGrid(PromptNodes):
         self._ended_blocks.clear()
         packed = self._packer.packed([flower.with_id(message) for message in messages])
         self._pool.announce("plan", NewPlan(plan))
-        stacks = self._stack > 1
-        parts = enumerate(blocks_of(len(members), plan.block)) if stacks else parts_of(len(members), self._pool.size)
+        parts = parts_of(len(members), self._pool.size, stack=self._stack, block=plan.block)
         for index, part in parts:  # one by one: workers begin while we write the rest
             theirs = tuple(islice(packed, len(part)))
             self._pool.submit([BlockTask(index, tuple(members[p] for p in part), theirs)])
@@ -149,24 +151,24 @@ class EmbeddedGrid(PromptNodes):
             if not isinstance(done, BlockDone):
                 self._pool.submit([_without_the_lost(task, worker)])
                 continue
-            result, kept = BlockResult(task.block, done.reports, worker.read(done.total)), kept_in(done.kept, worker)
+            kept = kept_in(done.kept, worker)
+            found = [BlockResult(reports, worker.read(total)) for reports, total in done.parts]
             if not task.is_rest:
                 self._ended_blocks.add(task.block)
                 self.keep(kept)
-                results.append(result)
+                results += found
             elif task.block not in self._ended_blocks:
-                arrays = {name: array.copy() for name, array in result.arrays.items()}
-                self._rests[task.block] = (replace(result, arrays=arrays), kept)
+                self._rests[task.block] = list(map(_copied, found)), kept
         self._watch.look()
         return results
 
     def stop_blocks(self) -> list[BlockResult]:
         """Stop all running blocks; return the finished part of blocks in which a node hangs."""
         results = []
-        for block, (result, kept) in self._rests.items():
+        for block, (rest, kept) in self._rests.items():
             if block not in self._ended_blocks:
                 self.keep(kept)
-                results.append(result)
+                results += rest
         self._rests.clear()
         if not self._pool.is_idle:
             self._pool.cancel()
@@ -225,6 +227,11 @@ def _without_the_lost(task: BlockTask, worker: WorkerProcess) -> BlockTask:
     members = tuple(task.members[i] for i in kept)
     messages = tuple(task.messages[i] for i in kept)
     return replace(task, members=members, messages=messages, lost=(*task.lost, report))
+
+
+def _copied(result: BlockResult) -> BlockResult:
+    """Return a result whose arrays the worker does not write over."""
+    return replace(result, arrays={name: array.copy() for name, array in result.arrays.items()})
 
 
 def _how(worker: WorkerProcess) -> str:

@@ -14,7 +14,7 @@ from fedlearn.engine.embedded.forkserver import start
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work
-from fedlearn.engine.prepare import prepared
+from fedlearn.engine.prepare import prepared, trained_together
 from fedlearn.engine.processes import ONE_THREAD, default_size
 from fedlearn.engine.virtual_time.setup import with_devices
 
@@ -50,7 +50,7 @@ class WarmEngine:
         start(config.model.name)
         config = prepared(config)
         settings = to_flower(config)
-        stack = config.training.stack
+        stack = trained_together(config)
         server_app = load_server_app()  # now, while the workers' parent is importing
         pool = self._pool_for(config, Begin(settings, config.clients, dict(os.environ) | ONE_THREAD, stack=stack))
         grid = EmbeddedGrid(pool, config.clients, settings, stack=stack)

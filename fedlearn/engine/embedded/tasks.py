@@ -97,7 +97,7 @@ class NewRecords:
 
 @dataclass(frozen=True, slots=True)
 class BlockTask:
-    """Run the nodes of one block, check their reports and add them up.
+    """Run the nodes of one block, or of several in a row; check their reports and add up those of each block.
 
     Parameters
     ----------
@@ -144,14 +144,14 @@ class BlockDone:
 
     Parameters
     ----------
-    total
-        Where the sum lies, in the worker's shared memory.
+    parts
+        The reports of each block of the fold that the task has positions of, and where the sum of these positions lies
+        in the worker's shared memory.
     kept
         Where the changed memories of nodes lie, as bytes by node id.
     """
 
-    reports: Sequence[NodeReport]
-    total: Directory
+    parts: Sequence[tuple[Sequence[NodeReport], Directory]]
     kept: Directory
 
 

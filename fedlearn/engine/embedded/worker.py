@@ -111,7 +111,7 @@ class _Worker:
         self._packed: tuple[PackedRecord, ...] = ()
         self._records: dict[int, ArrayRecord] = {}  # the records of the last message
         self._fold: Fold | None = None
-        self._sums: Sums | None = None  # of the last block, whose memory is used again
+        self._sums: dict[int, Sums] = {}  # of the last task, by block in it, whose memory is used again
 
     def serve(self) -> None:
         """Do tasks until the pipe closes."""
@@ -153,16 +153,21 @@ class _Worker:
             for member, (sent, reply) in zip(task.members, replies, strict=True)
         ]
         self._running[0] = NOBODY
-        self._sums = self._fold.of(verdicts, self._sums)
-        reports = [*task.lost, *(verdict.report for verdict in verdicts)]
-        return BlockDone(reports, *self._written(self._fold.to_arrays(self._sums), kept))
+        size, reports, blocks = self._fold.plan.block, [*task.lost, *(each.report for each in verdicts)], []
+        for place, block in enumerate(dict.fromkeys(report.position // size for report in reports)):
+            mine = [each for each in verdicts if each.report.position // size == block]
+            self._sums[place] = self._fold.of(mine, self._sums.get(place))
+            blocks.append([report for report in reports if report.position // size == block])
+        sums = [self._fold.to_arrays(self._sums[place]) for place in range(len(blocks))]
+        *totals, kept_lies = self._written(sums, kept)
+        return BlockDone(list(zip(blocks, totals, strict=True)), kept_lies)
 
     def _messages(self, task: MessagesTask) -> MessagesDone:
         kept: dict[int, bytes] = {}
         replies = self._replies(task.messages, range(len(task.messages)), kept)
         answers = [_answer(message, reply) for message, (_, reply) in zip(task.messages, replies, strict=True)]
         self._running[0] = NOBODY
-        return MessagesDone(answers, self._written({}, kept)[1])
+        return MessagesDone(answers, *self._written([], kept))
 
     def _replies(
         self, messages: Sequence[PackedMessage], places: Sequence[int], kept: dict[int, bytes], *, alone: bool = False
@@ -205,13 +210,12 @@ class _Worker:
         outcomes = run_nodes(self._many, given, num_nodes=self._begin.num_nodes, settings=self._begin.settings)
         yield from zip(messages, contents, before, outcomes, strict=True)
 
-    def _written(self, total: Mapping[str, Array], kept: Mapping[int, bytes]) -> tuple[Directory, Directory]:
-        """Write a sum and the changed memories of nodes into shared memory; return where each of the two lies."""
+    def _written(self, sums: Sequence[Mapping[str, Array]], kept: Mapping[int, bytes]) -> list[Directory]:
+        """Write sums and the changed memories of nodes into shared memory; return where each lies, memories last."""
         # Three slots in turn: the engine may still be reading the result before the last, and has sent one task ahead.
         self._slot = (self._slot + 1) % 3
         by_node = {str(node_id): np.frombuffer(data, np.uint8) for node_id, data in kept.items()}
-        sum_lies, kept_lies = self._mine.write_groups(self._slot, [total, by_node])
-        return sum_lies, kept_lies
+        return self._mine.write_groups(self._slot, [*sums, by_node])
 
     def _content(self, packed: PackedMessage) -> RecordDict:
         """Return the content of a message."""

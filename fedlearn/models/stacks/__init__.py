@@ -2,7 +2,7 @@
 
 import fedlearn.models.stacks.stack_rules  # noqa: F401 (it fills the table of `Stacked`)
 from fedlearn.models.stacks.stacked import CannotStackError, Stacked
-from fedlearn.models.stacks.stacked_network import FunctionalNetwork, StackedNetwork
+from fedlearn.models.stacks.stacked_network import ExactNetwork, FunctionalNetwork, StackedNetwork
 from fedlearn.models.stacks.streams import Stream
 
-__all__ = ["CannotStackError", "FunctionalNetwork", "Stacked", "StackedNetwork", "Stream"]
+__all__ = ["CannotStackError", "ExactNetwork", "FunctionalNetwork", "Stacked", "StackedNetwork", "Stream"]

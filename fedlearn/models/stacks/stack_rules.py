@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedlearn.kernels.pooled_convolution import computed, is_ours, pooled_conv2d
-from fedlearn.models.stacks.stacked import Arrangement, Stacked
+from fedlearn.models.stacks.stacked import Arrangement, Exact, Stacked
 
 FEW = 16  # most channels of a node for which images side by side fill vectors better than one image alone
 
@@ -74,7 +74,7 @@ def pooled_convolution(
     images, filters, biases = x.whole(), weight.whole(), None if bias is None else bias.whole()
     if images.ndim != 5 or filters.ndim != 5 or not is_ours(images, filters, biases, padding):
         return NotImplemented
-    return Stacked(computed(images, filters, biases, padding, relu), Arrangement.WHOLE, x.streams)
+    return type(x)(computed(images, filters, biases, padding, relu), Arrangement.WHOLE, x.streams)
 
 
 def on_each_number(function: Callable[..., Tensor], x: Any, *args: Any, **named: Any) -> Any:
@@ -117,3 +117,4 @@ RULES: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 """Function of torch -> rule that computes it for all nodes, or returns NotImplemented."""
 Stacked.rules.update(RULES)
+Exact.rules[pooled_conv2d] = pooled_convolution

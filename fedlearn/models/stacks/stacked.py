@@ -46,7 +46,7 @@ class Stacked(Tensor):
         Random numbers of the nodes, one stream each.
     """
 
-    rules: ClassVar[dict[Callable[..., Any], Callable[..., Any]]] = {}  # filled by `rules`, which imports this class
+    rules: ClassVar[dict[Callable[..., Any], Callable[..., Any]]] = {}  # filled by `stack_rules`, which imports it
     data_: Any
     arrangement_: Arrangement
     streams: Sequence[Stream]
@@ -104,29 +104,38 @@ class Stacked(Tensor):
             return one_by_one(function, arguments, named or {})
 
 
+class Exact(Stacked):
+    """Stacked tensors of which every number has the bytes that it has where its node is alone.
+
+    Its only rules call the same code for each node; all else is computed for one node after another.
+    """
+
+    rules: ClassVar[dict[Callable[..., Any], Callable[..., Any]]] = {}
+
+
 DRAWS = re.compile("dropout|attention|rand|bernoulli|multinomial|normal|poisson|uniform|rrelu|gumbel|fractional_")
 """Parts of the names of functions that draw random numbers; each node draws them from its own stream."""
 
 
 def one_by_one(function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """Return the result of a function for all nodes, computed for one node after another."""
-    streams = _streams_in((arguments, named))
+    like = _first_in((arguments, named))
     draws = DRAWS.search(getattr(function, "__name__", ""))
     results = []
-    for k, stream in enumerate(streams):
+    for k, stream in enumerate(like.streams):
         mine, mine_named = of_node(arguments, k), of_node(named, k)
         with stream.drawing() if draws else nullcontext():
             results.append(function(*mine, **mine_named))
-    return joined(results, streams, function)
+    return joined(results, like, function)
 
 
-def joined(results: list[Any], streams: Sequence[Stream], function: object = None) -> Any:
-    """Return the results of one function for each node as one result for all nodes."""
+def joined(results: list[Any], like: Stacked, function: object = None) -> Any:
+    """Return the results of one function for each node as one result for all nodes, of the kind of its arguments."""
     first = results[0]
     if isinstance(first, Tensor):
-        return Stacked(results, Arrangement.EACH, streams)
+        return type(like)(results, Arrangement.EACH, like.streams)
     if isinstance(first, (tuple, list)) and any(isinstance(each, Tensor) for each in first):
-        columns = [joined(list(each), streams, function) for each in zip(*results, strict=True)]
+        columns = [joined(list(each), like, function) for each in zip(*results, strict=True)]
         # torch's named results are built from one sequence, as plain tuples are
         return type(first)(columns)
     if not all(_alike(each, first) for each in results[1:]):
@@ -143,23 +152,23 @@ def _alike(one: Any, other: Any) -> bool:
         return False
 
 
-def _streams_in(given: Any) -> Sequence[Stream]:
-    """Return the streams of the first stacked tensor among arguments."""
+def _first_in(given: Any) -> Any:
+    """Return the first stacked tensor among arguments; None without one."""
     if isinstance(given, Stacked):
-        return given.streams
+        return given
     if isinstance(given, Mapping):
         given = given.values()
     elif not isinstance(given, (tuple, list)):
-        return ()
-    return next((found for found in map(_streams_in, given) if found), ())
+        return None
+    return next((found for found in map(_first_in, given) if found is not None), None)
 
 
 def of_node(given: Any, k: int) -> Any:
     """Return arguments in which each stacked tensor is replaced by that of node `k`."""
     if isinstance(given, Stacked):
         return given.parts()[k]
+    if type(given) in (tuple, list):
+        return type(given)([of_node(each, k) for each in given])
     if isinstance(given, Mapping):
         return {name: of_node(each, k) for name, each in given.items()}
-    if type(given) in (tuple, list):
-        return type(given)(of_node(each, k) for each in given)
     return given

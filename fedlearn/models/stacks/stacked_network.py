@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from fedlearn.core.state import Array, State, is_never_negative
-from fedlearn.models.stacks.stacked import Arrangement, CannotStackError, Stacked, joined, of_node
+from fedlearn.models.stacks.stacked import Arrangement, CannotStackError, Exact, Stacked, joined, of_node
 from fedlearn.models.stacks.streams import Stream
 from fedlearn.models.torch.buffers import check_unchanged
 from fedlearn.models.torch.hidden_state import Beside
@@ -38,6 +38,8 @@ class StackedNetwork:
     parts
         Which arrays are sent; frozen parameters stand in memory once for all nodes.
     """
+
+    kind: ClassVar[type[Stacked]] = Stacked
 
     def __init__(self, module: nn.Module, trained: Sequence[str], count: int, parts: Parts) -> None:
         self._trained = list(trained)
@@ -90,8 +92,10 @@ class StackedNetwork:
         ----------
         nodes
             Places of the nodes, each once.
-        inputs, targets
-            One batch of each node, (K, B, ...).
+        inputs
+            One batch of each node after the other, (K * B, ...).
+        targets
+            Their targets, (K, B, ...).
         streams
             Random numbers of the nodes.
         loss_of
@@ -100,14 +104,30 @@ class StackedNetwork:
         place = _range_or_list(nodes)
         leaves = [self._values[name][place].detach().requires_grad_() for name in self._trained]
         stacked = {
-            name: Stacked(leaf, Arrangement.WHOLE, streams) for name, leaf in zip(self._trained, leaves, strict=True)
+            name: self.kind(leaf, Arrangement.WHOLE, streams) for name, leaf in zip(self._trained, leaves, strict=True)
         }
         for name, value in self._values.items():
             if name not in stacked:
-                stacked[name] = Stacked([value[k] for k in nodes], Arrangement.EACH, streams)
-        outputs = self._skeleton(stacked, Stacked(inputs, Arrangement.WHOLE, streams))
+                stacked[name] = self.kind([value[k] for k in nodes], Arrangement.EACH, streams)
+        outputs = self._skeleton(stacked, self._inputs(inputs, streams))
         losses = torch.stack([loss_of(of_node(outputs, k), each) for k, each in enumerate(targets)])
         return losses.detach(), list(torch.autograd.grad(losses.sum(), leaves, materialize_grads=True))
+
+    def _inputs(self, inputs: Tensor, streams: Sequence[Stream]) -> Stacked:
+        """Return the batches (K * B, ...) as one stacked tensor."""
+        return self.kind(inputs.unflatten(0, (len(streams), -1)), Arrangement.WHOLE, streams)
+
+
+class ExactNetwork(StackedNetwork):
+    """A stacked network whose every number has the bytes of a node alone: for modules of which all code is ours."""
+
+    kind = Exact
+
+    def _inputs(self, inputs: Tensor, streams: Sequence[Stream]) -> Stacked:
+        """Return the batches, each with the strides that it has alone: those of one example say how it lies."""
+        made = super()._inputs(inputs, streams)
+        made._parts = list(inputs.tensor_split(len(streams)))
+        return made
 
 
 class FunctionalNetwork(StackedNetwork):
@@ -134,7 +154,8 @@ class FunctionalNetwork(StackedNetwork):
 
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "There is a performance drop")  # of a function without a batching rule
-            gradients, losses = vmap(grad_and_value(loss))(trained, others, inputs, targets)
+            batches = inputs.unflatten(0, (len(nodes), -1))
+            gradients, losses = vmap(grad_and_value(loss))(trained, others, batches, targets)
         for name, value in others.items():  # running means, where they are no views
             if name not in self._frozen:
                 self._values[name][place] = value
@@ -208,12 +229,12 @@ class _OneByOne(nn.Module):
 
     def forward(self, *arguments: Any, **named: Any) -> Any:
         """Return the module's outputs for all nodes, each with its own parameters and random numbers."""
-        streams = next(each for each in (*arguments, *named.values()) if isinstance(each, Stacked)).streams
+        like = next(each for each in (*arguments, *named.values()) if isinstance(each, Stacked))
         results = []
-        for k, stream in enumerate(streams):
+        for k, stream in enumerate(like.streams):
             mine = {name: each.parts()[k] for name, each in self.own.items()}
             given = [each.parts()[k] if isinstance(each, Stacked) else each for each in arguments]
             given_named = {name: each.parts()[k] if isinstance(each, Stacked) else each for name, each in named.items()}
             with stream.drawing():
                 results.append(functional_call(self.inner[0], mine, tuple(given), given_named))
-        return joined(results, streams)
+        return joined(results, like)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,15 +33,26 @@ def test_parts_cover_the_cohort_and_leave_no_worker_idle_for_a_block(size, worke
         assert max(in_turn) == -(-size // workers)
 
 
+@pytest.mark.parametrize("stack", [2, 3, 5])
+def test_blocks_that_are_trained_together_are_tasks_whatever_the_number_of_workers(stack):
+    parts = [part for _, part in parts_of(11, workers=4, block=max(stack, BLOCK), stack=stack)]
+    assert parts == blocks_of(11, stack)
+
+
 @pytest.mark.parametrize("accumulator", [PLAN, "strategies.collected:Collected"])
-@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 9), workers=st.integers(1, 9), data=st.data())
-def test_parts_add_up_to_the_bytes_of_blocks_in_whatever_order_they_come(accumulator, seed, size, workers, data):
+@given(
+    seed=st.integers(0, 2**32 - 1), size=st.integers(1, 9), workers=st.integers(1, 9), stack=st.integers(1, 5),
+    data=st.data(),
+)  # fmt: skip
+def test_parts_add_up_to_the_bytes_of_blocks_in_whatever_order_they_come(accumulator, seed, size, workers, stack, data):
     rng = np.random.default_rng(seed)
     state = made_state(rng)
     cohort = made_cohort(rng, state, size=size, density=0.5)
     plan = plan_for(accumulator, state)
     fold, tree = Fold(plan), FoldingTree(Fold(plan), size)
-    parts = [list(part) for _, part in parts_of(size, workers)]
+    tasks = [part for _, part in parts_of(size, workers, stack=stack)]
+    assert [position for part in tasks for position in part] == list(range(size))
+    parts = [list(part) for task in tasks for _, part in groupby(task, lambda position: position // BLOCK)]
     came = data.draw(st.lists(st.sampled_from(parts), unique_by=tuple))
     for part in came:
         assert tree.takes_at_once(part) == (part[0] // BLOCK == tree._next and part in map(list, blocks_of(size)))

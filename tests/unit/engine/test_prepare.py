@@ -6,7 +6,7 @@ import pytest
 
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
-from fedlearn.engine.prepare import prepared
+from fedlearn.engine.prepare import prepared, trained_together
 from fedlearn.models.loaded import with_found_data
 from fedlearn.models.torch import device
 
@@ -35,7 +35,7 @@ def test_device_that_was_found_takes_the_place_of_auto_and_trees_need_none(monke
 @pytest.mark.parametrize(
     ("device", "settings", "stack"),
     [
-        ("cpu", {}, 1),
+        ("cpu", {}, 0),
         ("cuda:0", {}, 20),
         ("cuda:0", {"rounds.cohort": 90}, 50),
         ("cuda:0", {"clients": 7}, 7),
@@ -47,6 +47,27 @@ def test_device_that_was_found_takes_the_place_of_auto_and_trees_need_none(monke
 def test_a_gpu_trains_the_nodes_of_a_round_together_unless_told_otherwise(device, settings, stack, monkeypatch):
     monkeypatch.setattr("fedlearn.models.loaded._found_device", lambda config: device)
     assert prepared(config_from({"data.dataset": "digits", **settings})).training.stack == stack
+
+
+SMALL = {"data.dataset": "digits", "model.name": "cnn"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "nodes"),
+    [
+        ({}, 10),
+        ({"training.stack": 1}, 1),
+        ({"training.stack": 3}, 3),
+        ({"model.name": "linear", "training.batch_size": 51, "clients": 7}, 1),  # 205 examples each
+        ({"model.name": "linear", "training.batch_size": 51}, 10),  # 14 each
+        ({"model.name": "mlp"}, 1),
+        ({"data.partition": "dirichlet"}, 1),
+        ({"engine.name": "ray"}, 1),
+        ({"rounds.schedule": "buffered"}, 1),
+    ],
+)
+def test_small_clients_are_trained_together_by_a_table_of_what_is_declared(settings, nodes):
+    assert trained_together(prepared(config_from({**SMALL, **settings}))) == nodes
 
 
 def test_a_server_on_a_network_has_no_stack_whatever_it_computes_on(monkeypatch):
