@@ -127,6 +127,7 @@ def by_scalars(model: object, config: RunConfig) -> ScalarHistory:
         ("training.clip_norm", training.clip_norm, 0.0),
         ("training.proximal_mu", training.proximal_mu, 0.0),
         ("evaluation.nodes", config.evaluation.nodes, 0),
+        ("training.micro_batch", training.micro_batch, 0),
         ("training.local_epochs", training.local_epochs, 1),
         ("data.augment", config.data.augment, False),
     ):

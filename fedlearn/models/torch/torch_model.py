@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.learning_settings import Precision
+from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import TOKENS
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.seeding import seed_for
@@ -49,7 +50,7 @@ from fedlearn.models.torch.inputs import (
 )
 from fedlearn.models.torch.making import Making
 from fedlearn.models.torch.mapped_base import mapped
-from fedlearn.models.torch.module_state import ModuleState, check_alike, check_memory, check_numbers, fill
+from fedlearn.models.torch.module_state import BITS, NO_BITS, ModuleState, check_alike, check_memory, check_numbers, fill
 from fedlearn.models.torch.parts import parts_of, whole
 from fedlearn.models.torch.precision import all_but_of_norms, outputs_in
 from fedlearn.models.torch.process import prepare_to_train
@@ -209,6 +210,9 @@ class TorchModel:
     def initial_state(self, *, seed: int) -> State:
         """Return the state of a new module, initialized by itself under a seed: what is sent of it."""
         fresh = self._made.initialized(seed)
+        for name in self.parts.shared:
+            if fresh[name].dtype in BITS:
+                raise SettingError("model.name", type(self.module).__name__, NO_BITS.format(name=name))
         return {name: fresh[name].numpy().copy() for name in self.parts.shared}
 
     @property
