@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from fedlearn.algorithms.scalars.decomfl import DIRECTIONS
 from fedlearn.algorithms.scalars.scalar_history import ScalarHistory
 from fedlearn.core.metric import TOKENS
 from fedlearn.extend import (
@@ -29,7 +30,6 @@ from fedlearn.extend import (
 )
 from fedlearn.plugins.options import options_for
 
-DIRECTIONS = 10
 NEEDS = "training.learner = 'two-point' needs"
 
 

@@ -50,7 +50,15 @@ from fedlearn.models.torch.inputs import (
 )
 from fedlearn.models.torch.making import Making
 from fedlearn.models.torch.mapped_base import mapped
-from fedlearn.models.torch.module_state import BITS, NO_BITS, ModuleState, check_alike, check_memory, check_numbers, fill
+from fedlearn.models.torch.module_state import (
+    BITS,
+    NO_BITS,
+    ModuleState,
+    check_alike,
+    check_memory,
+    check_numbers,
+    fill,
+)
 from fedlearn.models.torch.parts import parts_of, whole
 from fedlearn.models.torch.precision import all_but_of_norms, outputs_in
 from fedlearn.models.torch.process import prepare_to_train
