@@ -8,7 +8,9 @@ two worker processes. Beside it, two processes written by hand each hold the mod
 clients, and send them to a third, which averages them.
 
 Memory is the proportional set size of all processes: the median of looks in the second half of the run, and the largest
-in brackets. Seconds are those of processors, of a round: of a run of four rounds less that of one, by three.
+in brackets. Seconds are those of processors: of a round, as those of a run of four rounds less that of one, by three;
+and before it, as those of the run of one round less a round, imports and models among them. With ``--pairs`` fedlearn
+and the loop by hand take turns, and the ratios of a round, and the differences before it, are printed.
 """
 
 from __future__ import annotations
@@ -157,12 +159,45 @@ def _worker(pipe: Connection, making: Any, clients: int, worker: int) -> None:
         pipe.send(total)
 
 
+def beside(pairs: int, clients: int, more: int, making: Any) -> None:
+    """Print the processor seconds of fedlearn and of the loop by hand, in turns, each in a process of its own."""
+    print("| fedlearn, CPU s of a round | before | by hand, of a round | before |\n|---|---|---|---|", flush=True)
+    found = []
+    for _ in range(pairs):
+        row: list[float] = []
+        for way in (of_fedlearn, by_hand):
+            several, once = (_apart(way, clients, rounds, making) for rounds in (1 + more, 1))
+            each = (several - once) / more
+            row += [each, once - each]
+        found.append(row)
+        print("| " + " | ".join(f"{each:.2f}" for each in row) + " |", flush=True)
+    ratios, later = sorted(a / b for a, _, b, _ in found), sorted(a - b for _, a, _, b in found)
+    for name, values in (("a round, by hand = 1", ratios), ("before a round, s more than by hand", later)):
+        print(f"{name}: {values[0]:.2f} / {statistics.median(values):.2f} / {values[-1]:.2f} (min, median, max)")
+
+
+def _apart(way: Any, clients: int, rounds: int, making: Any) -> float:
+    """Return the processor seconds of a way in a process that has imported nothing for it."""
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=_seconds, args=(theirs, way, clients, rounds, making))
+    process.start()
+    seconds: float = mine.recv()
+    process.join()
+    return seconds
+
+
+def _seconds(pipe: Connection, way: Any, clients: int, rounds: int, making: Any) -> None:
+    pipe.send(way(clients, rounds, making)[-1])
+
+
 def main() -> None:
     """Print a table of the three ways, and what they are compared with."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--more", type=int, default=3, help="rounds of the longer run, beside one")
     parser.add_argument("--memory", action="store_true", help="only memory, of one run")
+    parser.add_argument("--pairs", type=int, default=0, help="compare processor time, this many times")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
     options = parser.parse_args()
@@ -172,6 +207,9 @@ def main() -> None:
         base = pool.apply(_size, (making,))
     print(f"base {base / 1e9:.2f} GB; imports of torch, transformers and peft {importing / 1e9:.2f} GB a process")
     print("| way | memory, GB | CPU s of a round |\n|---|---|---|", flush=True)
+    if options.pairs:
+        beside(options.pairs, options.clients, options.more, making)
+        return
     ways = {
         "fedlearn": partial(of_fedlearn, making=making),
         "fedlearn, a base in each process": partial(of_fedlearn, making=partial(making, apart=True)),
