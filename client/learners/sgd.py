@@ -251,7 +251,7 @@ class SGD(Learner):
         """
         parameters, objective = list(self.model.parameters), self.model.objective
         size = self.training.micro_batch or len(targets)
-        parts = [slice(*each) for each in pairwise(self._cut(len(targets), size, task, "training.micro_batch"))]
+        parts = [slice(*each) for each in pairwise(self._cut_up(len(targets), size, task, "training.micro_batch"))]
         if len(parts) == 1:
             loss = self.loss(inputs, targets, task)
             return loss.detach(), list(torch.autograd.grad(loss, parameters, materialize_grads=True))
@@ -324,9 +324,9 @@ class SGD(Learner):
 
     def _cuts(self, task: LocalTask) -> list[int]:
         """Return the first rows of the batches of a pass, and the end of the last batch."""
-        return self._cut(len(task.indices), self.training.batch_size, task, "training.batch_size")
+        return self._cut_up(len(task.indices), self.training.batch_size, task, "training.batch_size")
 
-    def _cut(self, count: int, size: int, task: LocalTask, setting: str) -> list[int]:
+    def _cut_up(self, count: int, size: int, task: LocalTask, setting: str) -> list[int]:
         """Return where parts of `size` of so many examples begin, and where the last ends; none is too small a step."""
         cuts = [*range(0, count, size), count]
         if count > 1 and cuts[-1] - cuts[-2] == 1 and not self.model.takes_one(task.train):

@@ -37,7 +37,7 @@ RATES = Registry("training.lr_schedule", LR_SCHEDULES)
 
 def is_within(whole: NDArray[np.int64], reach: int) -> bool:
     """Return whether whole numbers have an L2 norm of at most `reach`; exactly, as in Python's integers."""
-    return sum(each * each for each in whole.tolist()) <= reach * reach
+    return bool(sum(each * each for each in whole.tolist()) <= reach * reach)
 
 
 class ScalarHistory(ExactSums, TorchModel):
