@@ -14,6 +14,7 @@ from client.received import received_state
 from fedlearn.core.errors import Refused
 from fedlearn.wire.grown import name_of
 from server.features.downlink.growing import GrowingState
+from server.selectors.selector import Selector
 from tests.unit.algorithms.scalars.test_scalars import K, ran
 
 EMPTY = 4 * K  # bytes of a round of the history
@@ -89,3 +90,28 @@ def test_an_end_is_put_behind_what_the_client_keeps_and_nothing_else():
     with pytest.raises(Refused, match="lacks-anchor"):
         received(NodeMemory(), {"scalars": first}, name)
     assert received(memory, {"scalars": first}).tolist() == [0, 1, 2]  # the whole is always taken
+
+
+class Away(Selector):
+    """Draws all clients, but the last one in rounds 1, 2 and 103 only."""
+
+    asks_all = True
+
+    def draw(self, ready, count, at):
+        return [each for each in ready.tolist() if each != 2 or at.round_number in (1, 2, 103)]
+
+
+@pytest.mark.long
+def test_a_client_that_was_away_for_a_hundred_rounds_comes_back_by_the_history():
+    given = {"rounds.selector": f"{__name__}:Away", "evaluation.where": "none"}
+    run = ran(rounds=103, settings=given)
+    events = [json.loads(line) for line in (Path(run.folder) / "events.jsonl").read_text().splitlines()]
+    took_part = [each["round"] for each in events if each["event"] == "reported" and each["partition"] == 2]
+    sent = {each["round"]: each["bytes"] for each in events if each["event"] == "configured"}
+    assert took_part == [1, 2, 103]
+    one = sent[102] / 2  # a message with one round of the history
+    assert sent[103] - 3 * one == pytest.approx(100 * EMPTY, abs=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GrowingState, "is_asked", classmethod(lambda cls, config, strategy: False))
+        assert ran(rounds=103, settings=given).sha256 == run.sha256
+    print(f"{one:.0f} bytes a message, {sent[103] - 2 * one:.0f} to the client that was away for 100 rounds")
