@@ -159,16 +159,15 @@ def _worker(pipe: Connection, making: Any, clients: int, worker: int) -> None:
         pipe.send(total)
 
 
-def beside(pairs: int, clients: int, more: int, making: Any) -> None:
+def beside(pairs: int, more: int, arguments: list[str]) -> None:
     """Print the processor seconds of fedlearn and of the loop by hand, in turns, each in a process of its own."""
     print("| fedlearn, CPU s of a round | before | by hand, of a round | before |\n|---|---|---|---|", flush=True)
     found = []
     for _ in range(pairs):
         row: list[float] = []
-        for way in (of_fedlearn, by_hand):
-            several, once = (_apart(way, clients, rounds, making) for rounds in (1 + more, 1))
-            each = (several - once) / more
-            row += [each, once - each]
+        for way in ("fedlearn", "by hand"):
+            several, once = (_seconds([*arguments, "--only", way, "--more", str(each)]) for each in (more, 0))
+            row += [(several - once) / more, once - (several - once) / more]
         found.append(row)
         print("| " + " | ".join(f"{each:.2f}" for each in row) + " |", flush=True)
     ratios, later = sorted(a / b for a, _, b, _ in found), sorted(a - b for _, a, _, b in found)
@@ -176,19 +175,9 @@ def beside(pairs: int, clients: int, more: int, making: Any) -> None:
         print(f"{name}: {values[0]:.2f} / {statistics.median(values):.2f} / {values[-1]:.2f} (min, median, max)")
 
 
-def _apart(way: Any, clients: int, rounds: int, making: Any) -> float:
-    """Return the processor seconds of a way in a process that has imported nothing for it."""
-    context = multiprocessing.get_context("spawn")
-    mine, theirs = context.Pipe()
-    process = context.Process(target=_seconds, args=(theirs, way, clients, rounds, making))
-    process.start()
-    seconds: float = mine.recv()
-    process.join()
-    return seconds
-
-
-def _seconds(pipe: Connection, way: Any, clients: int, rounds: int, making: Any) -> None:
-    pipe.send(way(clients, rounds, making)[-1])
+def _seconds(arguments: list[str]) -> float:
+    command = [sys.executable, "-m", "experiments.speed.base_once", *arguments]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 
 
 def main() -> None:
@@ -198,18 +187,26 @@ def main() -> None:
     parser.add_argument("--more", type=int, default=3, help="rounds of the longer run, beside one")
     parser.add_argument("--memory", action="store_true", help="only memory, of one run")
     parser.add_argument("--pairs", type=int, default=0, help="compare processor time, this many times")
+    parser.add_argument("--only", choices=["fedlearn", "by hand"], help="print the processor seconds of one way")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
     options = parser.parse_args()
     making = partial(adapted, options.layers, options.width)
+    if options.only:
+        way = of_fedlearn if options.only == "fedlearn" else by_hand
+        print(way(options.clients, 1 + options.more, making)[-1])
+        return
+    if options.pairs:
+        sizes = ("clients", "layers", "width")
+        beside(
+            options.pairs, options.more, [word for name in sizes for word in (f"--{name}", str(vars(options)[name]))]
+        )
+        return
     importing = int(subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, check=True).stdout)
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # no model in this process
         base = pool.apply(_size, (making,))
     print(f"base {base / 1e9:.2f} GB; imports of torch, transformers and peft {importing / 1e9:.2f} GB a process")
     print("| way | memory, GB | CPU s of a round |\n|---|---|---|", flush=True)
-    if options.pairs:
-        beside(options.pairs, options.clients, options.more, making)
-        return
     ways = {
         "fedlearn": partial(of_fedlearn, making=making),
         "fedlearn, a base in each process": partial(of_fedlearn, making=partial(making, apart=True)),
