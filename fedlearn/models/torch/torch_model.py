@@ -124,6 +124,7 @@ class TorchModel:
         self.scoring = Scoring()
         self._made = Making(build, spec)
         self._takes_one: bool | None = None
+        self._initial: tuple[int | None, dict[str, Array]] = (None, {})  # of a large model: to make one takes time
         self._seed = 0  # of random numbers that are drawn in an evaluation
         with seeded_globals(MADE):  # every process draws the same numbers for attributes outside of the state
             self.module = self._made.fresh()
@@ -176,6 +177,7 @@ class TorchModel:
         )  # fmt: skip
         if not self.parts.is_whole:
             fill(self.module, self._made.initialized(config.seed))
+            self._initial = config.seed, self._sent_of(self.module.state_dict())
         self.on(device_of(config.engine.device))
         self.precision = config.training.precision
         self._seed = seed_for(config.seed, purpose="evaluation")
@@ -217,11 +219,15 @@ class TorchModel:
 
     def initial_state(self, *, seed: int) -> State:
         """Return the state of a new module, initialized by itself under a seed: what is sent of it."""
-        fresh = self._made.initialized(seed)
+        if seed == self._initial[0]:
+            return {name: array.copy() for name, array in self._initial[1].items()}
+        return self._sent_of(self._made.initialized(seed))
+
+    def _sent_of(self, tensors: Mapping[str, Tensor]) -> dict[str, Array]:
         for name in self.parts.shared:
-            if fresh[name].dtype in BITS:
+            if tensors[name].dtype in BITS:
                 raise SettingError("model.name", type(self.module).__name__, NO_BITS.format(name=name))
-        return {name: fresh[name].numpy().copy() for name in self.parts.shared}
+        return {name: tensors[name].detach().numpy().copy() for name in self.parts.shared}
 
     @property
     def unsent(self) -> State:
