@@ -20,7 +20,7 @@ from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, per_run
 from fedlearn.core.cohort import At
 from fedlearn.core.seeding import parcel_seed, report_seed
-from fedlearn.core.state import Entries, Layout, State, Update, difference, layout_of
+from fedlearn.core.state import Entries, Layout, State, Update, UpdateKind, difference, layout_of
 from fedlearn.models.loaded import auxiliary_in, loaded
 from fedlearn.privacy.adaptive_clip import WITHIN
 from fedlearn.privacy.clipping import clipped, within
@@ -50,7 +50,7 @@ def report(request: Request, answer: Answer, *, state: State) -> Message:
     arrays = answer.arrays
     if config.sends == "update":
         arrays = {name: difference(array, state[name]) for name, array in arrays.items()}
-    if is_clipped_here:
+    if is_clipped_here and loaded(config)[1].update_kind is not UpdateKind.SUMS:  # whose learner clips them
         clip = wire.read_clip(request.content) if config.adapts_clip else config.privacy.clip
         if config.adapts_clip:
             answer = answer._replace(parcels={WITHIN: {WITHIN: within(arrays, clip)}})

@@ -25,6 +25,8 @@ WORDS = {
     "howto/partitions": ["partition", "non-iid", "dirichlet", "heterogeneity"],
     "howto/what_is_sent": ["personalization", "lora", "adapters"],
     "howto/seeds_and_scalars": ["decomfl", "fedkseed", "mezo", "zeroth-order", "fine-tuning"],
+    "tutorials/language_model": ["language model", "llm", "peft", "flowertune", "chat"],
+    "howto/transformers": ["transformers", "gradient accumulation", "weight decay", "warm-up"],
     "howto/adapters": ["lora", "flora", "fedit", "fine-tuning"],
     "howto/send_less": ["compression", "quantization", "sparsification"],
     "howto/attacks": ["attack", "poisoning attack", "byzantine"],

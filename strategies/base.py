@@ -10,10 +10,10 @@ steps before the sum (`steps`), and ask for a learner that knows of them (`learn
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -25,6 +25,7 @@ from fedlearn.aggregation.fold_plan import STATE, Accumulator, ParcelPlan, StepS
 from fedlearn.compression import Codec, parcel_codec
 from fedlearn.compression.alike import LIKE_STATE, decode_alike
 from fedlearn.compression.identity import Identity
+from fedlearn.config import RunConfig
 from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.core.cohort import At, Member, NodeReport
 from fedlearn.core.errors import Refused
@@ -137,6 +138,8 @@ class RoundStrategy(Strategy, Generic[A]):
     takes_groups: ClassVar[bool] = False  #: whether the means of groups of nodes may stand for reports
     attackers: int = 0  #: f: how many of the reports may lie, for strategies that stand some
     reads_reports: ClassVar[bool] = False  #: whether a sum of the states alone is too little, as a secure sum is
+    grows: ClassVar[str] = ""  #: an array of the state that only gets longer: clients that keep it are sent the rest
+    clips: ClassVar[bool] = False  #: whether reports are clipped by its learner, and `released` adds noise to their sum
     steps: tuple[StepSpec, ...] = ()  #: what each node's update goes through before it is added up
     laws: ClassVar[tuple[str, ...]] = ()  #: which it claims to keep (`fedlearn.algorithms.conformance`)
     metrics: tuple[Metric, ...] = ()  #: what `next_state` measures: further columns of the run's table
@@ -165,6 +168,17 @@ class RoundStrategy(Strategy, Generic[A]):
     @abstractmethod
     def next_state(self, turn: Turn[A]) -> Step:
         """Return the state after a committed round; changes nothing but what `memory` returns."""
+
+    def released(self, total: A, config: RunConfig, release: Callable[[Any], Any]) -> A:
+        """Return a round's sum of clipped reports with noise, where ``clips`` says that there can be some.
+
+        Parameters
+        ----------
+        release
+            Returns a `MaskedSum` of one report's L2 norm of at most ``privacy.clip`` with the run's noise, and with the
+            expected number of clients as its weights.
+        """
+        raise NotImplementedError(f"{type(self).__name__} clips no reports")
 
     def parcels(self, state: State) -> Mapping[str, State]:
         """Return the parcels for every node beside the state: parcel -> named arrays."""

@@ -249,6 +249,8 @@ def _check(model: TorchModel, config: RunConfig) -> None:
          "gradients of single examples are computed in float32: use that"),
         ("training.personal", training.personal, bool(training.personal),
          "personal layers stay on the client, and no account counts them: leave it empty"),
+        ("training.micro_batch", training.micro_batch, training.micro_batch > 0,
+         "gradients of single examples are computed, some at a time: use 0"),
         ("training.partial", True, training.partial, "the number of steps is a part of the account: use false"),
         ("training.baseline", training.baseline, training.baseline != "none",
          "steps follow from privacy.records, not from the examples of a baseline: set --clients 1 in place of it"),

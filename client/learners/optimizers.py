@@ -7,7 +7,7 @@ each node and round would cost more than it does on small partitions. Any other 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -83,11 +83,19 @@ class Optimizer:
                 "training.weight_decay", training.weight_decay, f"{training.optimizer!r} has none: use 0"
             )
 
-    def on(self, parameters: list[Tensor], *, lr: float) -> Update:
-        """Return a new one, for these parameters and this learning rate."""
+    def on(self, parameters: list[Tensor], *, lr: float, still: Sequence[Tensor] = ()) -> Update:
+        """Return a new one, for these parameters and this learning rate; `still` are those that do not decay.
+
+        Ours never decays: `client.learners.sgd` adds the decay to the gradients.
+        """
         if self.is_ours:
             return sgd(parameters, lr=lr, momentum=self._training.momentum)
-        optimizer = self._kind(parameters, lr=lr, **self._options)
+        groups: list[Any] = list(parameters)
+        if still:
+            ids = {id(each) for each in still}
+            decaying = [each for each in parameters if id(each) not in ids]
+            groups = [{"params": decaying}] * bool(decaying) + [{"params": [*still], "weight_decay": 0.0}]
+        optimizer = self._kind(groups, lr=lr, **self._options)
 
         def update(gradients: list[Tensor]) -> None:
             for parameter, gradient in zip(parameters, gradients, strict=True):

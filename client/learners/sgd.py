@@ -33,10 +33,13 @@ from fedlearn.models.learning_rates import LR_SCHEDULES, learning_rate
 from fedlearn.models.stacks import ExactNetwork
 from fedlearn.models.torch.device import CPU, seed_torch
 from fedlearn.models.torch.gradients import owned
+from fedlearn.models.torch.parts import named_by
 from fedlearn.models.torch.torch_model import TorchModel
 from fedlearn.plugins.options import options_for
 
 NOT_ZERO = 1e-6  # added to a norm that is divided by, as torch.nn.utils.clip_grad_norm_ does
+OWN_STEPS = "{} takes its steps itself, each on a whole batch: use 0, and a smaller training.batch_size"
+IN_VAIN = "training.decayed = {} has no effect, as training.weight_decay is 0"
 ON_TOP = (
     "learner {kind} makes its own optimizer; training.momentum = {momentum:g} acts on top of it where it calls "
     "SGD.optimizer: training.momentum = 0 turns that off"
@@ -79,6 +82,9 @@ class SGD(Learner):
         self._stack: Stack | None = None
         self._network = networks_for(model.device)[0] if self.training.stack else ExactNetwork
         LR_SCHEDULES.load(self.training.lr_schedule)  # one that there is not is refused here
+        self._decayed = self._named_by(self.training.decayed) if self.training.decayed else None
+        if self.training.micro_batch and type(self).step_for is not SGD.step_for:
+            raise SettingError("training.micro_batch", self.training.micro_batch, OWN_STEPS.format(type(self).__name__))
 
     @classmethod
     def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
@@ -135,6 +141,8 @@ class SGD(Learner):
             return "its module takes an attention_mask"
         if self.model.precision != "float32":
             return "training.precision is not float32"
+        if self.training.micro_batch:
+            return "training.micro_batch computes a part of a batch at a time"
         if not self.training.stack:
             is_plain = kind is SGD and self.reads_by_row() and not self.model.spec.is_made_by_functions
             exact = is_plain and self.model.device == CPU and has_vectors()
@@ -148,7 +156,12 @@ class SGD(Learner):
         return why
 
     def notes(self) -> Iterator[str]:
-        """Yield a line if ``training.momentum`` acts on top of an optimizer that a derived learner makes."""
+        """Yield a line if ``training.momentum`` acts on top of an optimizer that a derived learner makes.
+
+        Yield one, too, if ``training.decayed`` names parameters, and none decays.
+        """
+        if self.training.decayed and not self.training.weight_decay:
+            yield IN_VAIN.format(self.training.decayed)
         momentum = self.training.momentum
         if type(self).optimizer is not SGD.optimizer and self._optimizer.is_ours and momentum:
             yield ON_TOP.format(kind=type(self).__name__, momentum=momentum)
@@ -206,7 +219,10 @@ class SGD(Learner):
 
         By default it is ``training.optimizer``.
         """
-        return self._optimizer.on(parameters, lr=self.learning_rate(task.round_number))
+        rate = self.learning_rate(task.round_number)
+        return self._optimizer.on(
+            parameters, lr=rate, still=[each for each, d in self._with_decay(parameters) if not d]
+        )
 
     def gradients(self, gradients: list[Tensor], task: LocalTask) -> None:
         """Change the gradients of a step in place; they stand in the order of `model.parameters`.
@@ -234,11 +250,35 @@ class SGD(Learner):
         change = self.change_for(parameters, task)
 
         def step(inputs: Tensor, targets: Tensor) -> Tensor:
-            loss = self.loss(inputs, targets, task)
-            change(list(torch.autograd.grad(loss, parameters, materialize_grads=True)))
-            return loss.detach()
+            loss, gradients = self._gradients_of(inputs, targets, task)
+            change(gradients)
+            return loss
 
         return step
+
+    def _gradients_of(self, inputs: Tensor, targets: Tensor, task: LocalTask) -> tuple[Tensor, list[Tensor]]:
+        """Return the mean loss of a batch and its gradients, of ``training.micro_batch`` examples at a time.
+
+        The mean of a batch is that of its parts, each weighing as its own mean divides by: where few targets of an
+        example count, it weighs little.
+        """
+        parameters, objective = list(self.model.parameters), self.model.objective
+        size = self.training.micro_batch or len(targets)
+        parts = [slice(*each) for each in pairwise(self._cut_up(len(targets), size, task, "training.micro_batch"))]
+        if len(parts) == 1:
+            loss = self.loss(inputs, targets, task)
+            return loss.detach(), list(torch.autograd.grad(loss, parameters, materialize_grads=True))
+        weights = [objective.divisor(targets[part]) for part in parts]
+        mean, gradients = torch.zeros((), device=self.model.device), list[Tensor]()
+        for part, weight in zip(parts, weights, strict=True):
+            loss = self.loss(inputs[part], targets[part], task) * (weight / (sum(weights) or 1.0))
+            found = torch.autograd.grad(loss, parameters, materialize_grads=True)
+            if gradients:
+                torch._foreach_add_(gradients, found)
+            else:
+                gradients = owned(found)
+            mean += loss.detach()
+        return mean, gradients
 
     def loss(self, inputs: Tensor, targets: Tensor, task: LocalTask) -> Tensor:
         """Return the mean loss of a batch, of which a step takes the gradient; by default that of the objective."""
@@ -251,6 +291,7 @@ class SGD(Learner):
         """
         update = self.optimizer(parameters, task)
         decay = self.training.weight_decay if self._optimizer.is_ours else 0.0  # any other does it itself
+        decaying = [place for place, (_, decays) in enumerate(self._with_decay(parameters)) if decays]
         pull = float(task.config.get("proximal-mu", self.training.proximal_mu))
         start = [p.detach().clone() for p in parameters] if pull else []
 
@@ -258,8 +299,9 @@ class SGD(Learner):
             with torch.no_grad():
                 gradients = owned(gradients)
                 self.gradients(gradients, task)
-                if decay:
-                    torch._foreach_add_(gradients, parameters, alpha=decay)
+                if decay and decaying:
+                    of, at = ([each[place] for place in decaying] for each in (gradients, parameters))
+                    torch._foreach_add_(of, at, alpha=decay)
                 if pull:
                     torch._foreach_add_(gradients, parameters, alpha=pull)
                     torch._foreach_add_(gradients, start, alpha=-pull)
@@ -295,14 +337,35 @@ class SGD(Learner):
 
     def _cuts(self, task: LocalTask) -> list[int]:
         """Return the first rows of the batches of a pass, and the end of the last batch."""
-        count, size = len(task.indices), self.training.batch_size
+        return self._cut_up(len(task.indices), self.training.batch_size, task, "training.batch_size")
+
+    def _cut_up(self, count: int, size: int, task: LocalTask, setting: str) -> list[int]:
+        """Return where parts of `size` of so many examples begin, and where the last ends; none is too small a step."""
         cuts = [*range(0, count, size), count]
         if count > 1 and cuts[-1] - cuts[-2] == 1 and not self.model.takes_one(task.train):
             if size == 1:
                 why = "the module cannot be trained on one example alone, as it normalizes over a batch: use 2 or more"
-                raise SettingError("training.batch_size", size, why)
+                raise SettingError(setting, size, why)
             del cuts[-2]
         return cuts
+
+    def _named_by(self, patterns: str) -> set[str]:
+        """Return the names of the trained parameters that decay."""
+        found = named_by("training.decayed", patterns, self.model.module).intersection(self.model.names)
+        if not found:
+            raise SettingError("training.decayed", patterns, "nothing that it names is trained: name what is to decay")
+        return found
+
+    def _with_decay(self, parameters: Sequence[Tensor]) -> list[tuple[Tensor, bool]]:
+        """Return each parameter, with whether ``training.weight_decay`` applies to it.
+
+        They are all parameters, in their order, also those of several nodes in one computation; or some of the model's.
+        """
+        if self._decayed is None:
+            return [(each, True) for each in parameters]
+        of_model = self.model.parameters if len(parameters) != len(self.model.names) else parameters
+        names = {id(each): name for each, name in zip(of_model, self.model.names, strict=True)}
+        return [(each, names[id(each)] in self._decayed) for each in parameters]
 
     def _is_alone(self, task: LocalTask) -> bool:
         """Return whether the node has one example alone, which normalization layers treat as in an evaluation."""

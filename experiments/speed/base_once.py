@@ -8,7 +8,9 @@ two worker processes. Beside it, two processes written by hand each hold the mod
 clients, and send them to a third, which averages them.
 
 Memory is the proportional set size of all processes: the median of looks in the second half of the run, and the largest
-in brackets. Seconds are those of processors, of a round: of a run of four rounds less that of one, by three.
+in brackets. Seconds are those of processors, of a round: the mean of all but the first; and of all before them, imports
+and models among them. With ``--pairs`` fedlearn and the loop by hand take turns, and the ratios of a round, and the
+differences before, are printed.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ import fedlearn
 from fedlearn.data import from_arrays
 from fedlearn.models.torch import mapped_base
 from fedlearn.runs import machine_usage
+from fedlearn.runs.log import Event
 
 VOCABULARY, LENGTH, EXAMPLES, RANK, LR, WORKERS = 16_000, 32, 2, 8, 1e-3, 2
 IMPORTING = (
@@ -82,25 +85,40 @@ def looking() -> Iterator[list[float]]:
         thread.join()
 
 
-def of_fedlearn(clients: int, rounds: int, making: Any) -> tuple[float, float, float]:
-    """Return the memory in bytes, median and largest, and processor seconds."""
+class Taken:
+    """Listener that notes the processor seconds of all processes when a round is committed."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def take(self, event: Event) -> None:
+        """See Listener."""
+        if event.get("event") == "committed":
+            self.seconds.append(machine_usage.cpu_seconds() or 0.0)
+
+    def close(self) -> None:
+        """See Listener."""
+
+
+def of_fedlearn(clients: int, rounds: int, making: Any) -> tuple[float, float, list[float]]:
+    """Return the memory in bytes, median and largest, and the processor seconds after each round."""
     tokens, following = texts(clients)
     groups = np.repeat(np.arange(clients), EXAMPLES)
     data = from_arrays(
         tokens, following, tokens[:2], following[:2], groups=groups, groups_test=groups[:2], vocabulary=VOCABULARY,
         classes=VOCABULARY,
     )  # fmt: skip
-    before = machine_usage.cpu_seconds() or 0.0
+    before, taken = machine_usage.cpu_seconds() or 0.0, Taken()
     with tempfile.TemporaryDirectory() as folder, looking() as sizes:
         fedlearn.run(
             clients=clients, cohort=0, data=data, model=making, rounds=rounds, batch_size=EXAMPLES, local_epochs=1,
             lr=LR, partition="natural", engine="embedded", progress=False, out=folder + "/run",
-            settings={"training.momentum": 0.0, "engine.workers": WORKERS, "evaluation.where": "none"},
+            settings={"training.momentum": 0.0, "engine.workers": WORKERS, "evaluation.where": "none"}, log=taken,
         )  # fmt: skip
-    return *_memory(sizes), (machine_usage.cpu_seconds() or 0.0) - before
+    return *_memory(sizes), [each - before for each in taken.seconds]
 
 
-def by_hand(clients: int, rounds: int, making: Any) -> tuple[float, float, float]:
+def by_hand(clients: int, rounds: int, making: Any) -> tuple[float, float, list[float]]:
     """Return the same of two processes with a loop of their own."""
     before = machine_usage.cpu_seconds() or 0.0
     context = multiprocessing.get_context("spawn")
@@ -110,14 +128,14 @@ def by_hand(clients: int, rounds: int, making: Any) -> tuple[float, float, float
         processes.append(context.Process(target=_worker, args=(theirs, making, clients, worker), daemon=True))
         processes[-1].start()
         pipes.append(mine)
-    state = None
+    state, seconds = None, []
     with looking() as sizes:
         for _ in range(rounds):
             for pipe in pipes:
                 pipe.send(state)
             both = [pipe.recv() for pipe in pipes]
             state = {name: sum(each[name] for each in both) / clients for name in both[0]}
-    seconds = (machine_usage.cpu_seconds() or 0.0) - before
+            seconds.append((machine_usage.cpu_seconds() or 0.0) - before)
     for pipe, process in zip(pipes, processes, strict=True):
         pipe.close()
         process.join()
@@ -157,16 +175,57 @@ def _worker(pipe: Connection, making: Any, clients: int, worker: int) -> None:
         pipe.send(total)
 
 
+def beside(pairs: int, more: int, arguments: list[str]) -> None:
+    """Print the processor seconds of fedlearn and of the loop by hand, in turns, each in a process of its own."""
+    print("| fedlearn, CPU s of a round | before | by hand, of a round | before |\n|---|---|---|---|", flush=True)
+    found = []
+    for _ in range(pairs):
+        row = [
+            each
+            for way in ("fedlearn", "by hand")
+            for each in _seconds([*arguments, "--only", way, "--more", str(more)])
+        ]
+        found.append(row)
+        print("| " + " | ".join(f"{each:.2f}" for each in row) + " |", flush=True)
+    ratios, later = sorted(a / b for a, _, b, _ in found), sorted(a - b for _, a, _, b in found)
+    for name, values in (("a round, by hand = 1", ratios), ("before a round, s more than by hand", later)):
+        print(f"{name}: {values[0]:.2f} / {statistics.median(values):.2f} / {values[-1]:.2f} (min, median, max)")
+
+
+def _seconds(arguments: list[str]) -> list[float]:
+    command = [sys.executable, "-m", "experiments.speed.base_once", *arguments]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [float(each) for each in printed.split()[-2:]]
+
+
+def _parts(seconds: list[float]) -> tuple[float, float]:
+    """Return the seconds of a round, and of all before the first."""
+    each = (seconds[-1] - seconds[0]) / (len(seconds) - 1)
+    return each, seconds[0] - each
+
+
 def main() -> None:
     """Print a table of the three ways, and what they are compared with."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--more", type=int, default=3, help="rounds of the longer run, beside one")
     parser.add_argument("--memory", action="store_true", help="only memory, of one run")
+    parser.add_argument("--pairs", type=int, default=0, help="compare processor time, this many times")
+    parser.add_argument("--only", choices=["fedlearn", "by hand"], help="print the processor seconds of one way")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
     options = parser.parse_args()
     making = partial(adapted, options.layers, options.width)
+    if options.only:
+        way = of_fedlearn if options.only == "fedlearn" else by_hand
+        print(*_parts(way(options.clients, 1 + options.more, making)[-1]))
+        return
+    if options.pairs:
+        sizes = ("clients", "layers", "width")
+        beside(
+            options.pairs, options.more, [word for name in sizes for word in (f"--{name}", str(vars(options)[name]))]
+        )
+        return
     importing = int(subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, check=True).stdout)
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # no model in this process
         base = pool.apply(_size, (making,))
@@ -178,10 +237,10 @@ def main() -> None:
         "two processes by hand": partial(by_hand, making=making),
     }
     for name, way in ways.items():
-        memory, largest, several = way(options.clients, 1 + options.more)
+        memory, largest, after = way(options.clients, 1 + options.more)
         sizes, seconds = f"{memory / 1e9:.2f} ({largest / 1e9:.2f})", "-"
         if not options.memory:
-            seconds = f"{(several - way(options.clients, 1)[-1]) / options.more:.1f}"
+            seconds = f"{_parts(after)[0]:.1f}"
         print(f"| {name} | {sizes} | {seconds} |", flush=True)
 
 

@@ -50,6 +50,12 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "local": LOCAL,
     "fedavgm": {**CENTRAL, "strategy.name": "fedavgm"},
     "fedadam": {**CENTRAL, "strategy.name": "fedadam"},
+    "scalars": {
+        **CENTRAL,
+        "model.name": "linear",
+        "strategy.name": "decomfl",
+        "training.options": {"directions": 512},
+    },
     "alone": {**CENTRAL, **POISSON, "rounds.cohort": 1, "rounds.total": 7},
     "coins": {**CENTRAL, **POISSON, "clients": 32, "rounds.cohort": 16, "rounds.total": 32},
     "secure": {**CENTRAL, "privacy.noise": "secure"},
@@ -62,7 +68,8 @@ IN_WORDS = {
     "inverse": "correlated noise, two bands of the inverse",
     "distributed": "shares of noise of the nodes", "skellam": "shares of Skellam noise",
     "local": "noise of each node", "fedavgm": "fedavgm after the noise",
-    "fedadam": "fedadam after the noise", "alone": "Poisson sampling, rounds without a node",
+    "fedadam": "fedadam after the noise", "scalars": "derivatives along directions, noise of the server",
+    "alone": "Poisson sampling, rounds without a node",
     "coins": "Poisson sampling, 32 nodes and rounds", "secure": "secure noise of the server",
     "secure shares": "secure shares of noise of the nodes",
 }  # fmt: skip

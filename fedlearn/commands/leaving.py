@@ -20,7 +20,9 @@ from fedlearn.auditing.planting import NOT_THERE
 from fedlearn.runs.file_names import CHECKPOINT, MANIFEST, NODE_STATES
 from fedlearn.runs.log import Event
 
-TIMES = frozenset({"time", "seconds", "cpu_seconds", "memory_bytes", "folder", "out"})
+TIMES = frozenset({
+    "time", "seconds", "cpu_seconds", "tokens_per_second", "memory_bytes", "memory_peak_bytes", "folder", "out",
+})  # fmt: skip
 TOOK_PART = frozenset({
     "attempts", "ready", "cohort", "reported", "failed", "refused", "late", "uploads", "rejected", "bytes", "bytes_up",
     "bytes_down", "bytes_total", "bytes_protocol", "bits_up", "compression_ratio",

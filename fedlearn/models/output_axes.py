@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from fedlearn.data.data_spec import DataSpec
 
 Shape = Sequence[int]
+NARROW = (torch.bfloat16, torch.float16)
 
 
 def class_axes(outputs: Shape, targets: Shape, classes: int) -> tuple[int, ...]:
@@ -75,14 +77,16 @@ def target_shape(spec: DataSpec) -> tuple[int, ...]:
 def logits_of(outputs: Any) -> Any:
     """Return the logits among outputs: the entry ``logits`` or ``out`` of a mapping, or the first of a tuple.
 
+    Numbers of 16 bits, as of a base in bfloat16, become float32, in which losses are computed.
+
     >>> logits_of({"logits": 1, "hidden": 2}), logits_of((3, 4)), logits_of(5)
     (1, 3, 5)
     """
     if isinstance(outputs, Mapping):
-        return outputs.get("logits", outputs.get("out"))
+        return _wide(outputs.get("logits", outputs.get("out")))
     if hasattr(outputs, "logits"):  # results of `transformers`
-        return outputs.logits
-    return outputs[0] if isinstance(outputs, tuple | list) and outputs else outputs
+        return _wide(outputs.logits)
+    return _wide(outputs[0] if isinstance(outputs, tuple | list) and outputs else outputs)
 
 
 def named_logits(outputs: Any) -> Any:
@@ -92,7 +96,11 @@ def named_logits(outputs: Any) -> Any:
     (1, (3, 4))
     """
     has_logits = "logits" in outputs if isinstance(outputs, Mapping) else hasattr(outputs, "logits")
-    return logits_of(outputs) if has_logits and not isinstance(outputs, Tensor) else outputs
+    return logits_of(outputs) if has_logits and not isinstance(outputs, Tensor) else _wide(outputs)
+
+
+def _wide(outputs: Any) -> Any:
+    return outputs.float() if isinstance(outputs, Tensor) and outputs.dtype in NARROW else outputs
 
 
 def with_logits(outputs: Any, logits: Tensor) -> Any:

@@ -259,7 +259,12 @@ ADAPTERS: dict[str, dict[str, object]] = {
 """Strategy -> settings that it fills in: rules for low-rank adapters."""
 
 SCALARS: dict[str, dict[str, object]] = {
-    "decomfl": {"training.learner": "two-point", "training.local_epochs": 1, "training.momentum": 0.0},
+    "decomfl": {
+        "training.learner": "two-point",
+        "training.local_epochs": 1,
+        "training.momentum": 0.0,
+        "compression.send": "weights",
+    },
 }
 """Strategy -> settings that it fills in: strategies that train by directional derivatives."""
 
@@ -330,6 +335,7 @@ FEATURES = {
     "attackers": "server.features.attacks.attackers:Attackers",
     "backdoor": "server.features.attacks.backdoor_success:BackdoorSuccess",
     "downlink": "server.features.downlink.downlink:CodedDownlink",
+    "growing state": "server.features.downlink.growing:GrowingState",
     "slices": "server.features.slices:SlicedClients",
     "measures on nodes": "server.features.evaluation.on_nodes:MeasuresOnNodes",
     "confusion": "server.features.evaluation.confusion:Confusions",

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import UsageError, said
-from fedlearn.core.state import State
+from fedlearn.core.state import State, digest_of
 from fedlearn.data.data_spec import DataSpec
 from fedlearn.models import load_model, planned_for
 from fedlearn.models.model import Model
@@ -18,9 +18,9 @@ from fedlearn.plugins.tables import STATES
 from fedlearn.predicting.node_model import state_on_node
 from fedlearn.predicting.predictor import Predictor
 from fedlearn.predicting.preparation import Preparation
-from fedlearn.runs.file_names import BEST, MODEL
+from fedlearn.runs.file_names import BEST, FROZEN, MODEL
 from fedlearn.runs.safe_reading import open_regular
-from fedlearn.runs.state_files import unpack_with_tied
+from fedlearn.runs.state_files import frozen_of, unpack_state, unpack_with_tied
 
 EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it
 MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
@@ -37,7 +37,15 @@ def state_in(folder: Path, name: str) -> State:
     path = folder / name
     try:
         with open_regular(path, most=MOST_STATE_BYTES) as file:
-            return unpack_with_tied(file.read())
+            content = file.read()
+        if not (digest := frozen_of(content)):
+            return unpack_with_tied(content)
+        path = folder / FROZEN
+        with open_regular(path, most=MOST_STATE_BYTES) as file:
+            frozen = unpack_state(file.read())
+        if digest_of(frozen) != digest:
+            raise ValueError("its arrays are others than those of the run")
+        return unpack_with_tied(content, frozen)
     except FileNotFoundError:
         raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated") from None
     except OSError as error:

@@ -24,11 +24,11 @@ from pathlib import Path
 
 from fedlearn.core.cohort import Typical
 from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics
-from fedlearn.core.state import Array, State
+from fedlearn.core.state import Array, State, digest_of
 from fedlearn.runs.appended import AppendedFiles
 from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.committed import Committed
-from fedlearn.runs.file_names import CHECKPOINT, HISTORY, kept_name, memory_name, state_name
+from fedlearn.runs.file_names import CHECKPOINT, FROZEN, HISTORY, kept_name, memory_name, state_name
 from fedlearn.runs.files import storing, sync_folder, write_atomically, write_from, write_together
 from fedlearn.runs.history import History, RoundRecord
 from fedlearn.runs.kept_whole import keep_whole
@@ -38,6 +38,8 @@ from fedlearn.runs.published import Published, best_to_publish, check_best
 from fedlearn.runs.stale_files import check_not_lost, clear
 from fedlearn.runs.state_files import pack_state
 from fedlearn.runs.stored_round import Stored, found_code, read_code, read_state, read_stored
+
+LARGE = 32 << 20  # bytes of arrays that no round changes, from which on they are stored once
 
 
 class RunStore:
@@ -60,6 +62,7 @@ class RunStore:
         Further names of parameters of the state -> the name by which each is stored.
     unsent
         The arrays of the model that are never sent: files of a state hold them beside it, so that they hold the model.
+        From `LARGE` on they are stored once, and files of a state hold their digest.
     keep_every
         Rounds between the whole checkpoints that stay (`kept_whole.py`); 0 keeps none.
     """
@@ -84,6 +87,8 @@ class RunStore:
         self._code = dict(code or {})
         self._tied = dict(tied or {})
         self._unsent = unsent or {}
+        is_large = sum(array.nbytes for array in self._unsent.values()) >= LARGE
+        self._frozen = digest_of(self._unsent) if is_large else ""
         self._appended = AppendedFiles(folder)
         self._published = Published(folder)
         self._stored = Stored.empty(metrics)
@@ -157,6 +162,8 @@ class RunStore:
         self._appended.sound({}, 0)
         self._stored = Stored.empty(self.metrics, found_code(self.folder))
         with storing(self.folder):
+            (self.folder / FROZEN).unlink(missing_ok=True)  # of a run that was never begun
+            self._keep_frozen()
             self._store(Committed(state, self._stored.history), {}, MemoryFile())
 
     def save(
@@ -216,7 +223,7 @@ class RunStore:
     def keep_model(self, state: State, round_number: int) -> None:
         """Write the state after a round into a file that stays; before the round counts, so that a kill loses none."""
         with storing(self.folder):
-            write_atomically(self.folder / kept_name(round_number), pack_state({**self._unsent, **state}, self._tied))
+            write_atomically(self.folder / kept_name(round_number), self._packed(state))
 
     def state_of(self, version: int) -> State:
         """Return the state after a round: the latest one, or one that was to stay stored.
@@ -263,7 +270,7 @@ class RunStore:
         manifest = Manifest.read(self.folder / CHECKPOINT)
         manifest.check_settings(self._settings, self.folder)
         manifest.check_data(self._data, self.folder)
-        stored, packed = read_stored(self.folder, manifest, self.metrics, self._tied, self._unsent)
+        stored, packed = read_stored(self.folder, manifest, self.metrics, self._tied, self._unsent, self._frozen)
         check_best(self.folder, stored)
         code = read_code(self.folder, manifest)
         sound = self._appended.sound(manifest.appended, manifest.rounds)
@@ -272,7 +279,16 @@ class RunStore:
         with storing(self.folder):
             sync_folder(self.folder)  # a kill may have come before it: until then the files of the round before count
             clear(self.folder, manifest.files)
+            self._keep_frozen()
             self._published.write(packed, best_to_publish(self.folder, stored), stored.history, [], self.metrics)
+
+    def _packed(self, state: State) -> bytes:
+        return pack_state(state if self._frozen else {**self._unsent, **state}, self._tied, self._frozen)
+
+    def _keep_frozen(self) -> None:
+        """Store large arrays that are never sent, once for all rounds."""
+        if self._frozen and not (self.folder / FROZEN).exists():
+            write_atomically(self.folder / FROZEN, pack_state(self._unsent))
 
     def _store(
         self, committed: Committed, memory: Mapping[str, Array], memories: MemoryFile, *,
@@ -282,7 +298,8 @@ class RunStore:
         """Store a round with the rounds that were put off before it, then publish it; parameters as those of `save`."""
         history, new = committed.history, committed.put_off
         number, best = len(history.rounds), state_name(history.best_round) if new else ""
-        parts = committed.packed_states(versions, self._tied, self._unsent)
+        unsent: State = {} if self._frozen else self._unsent
+        parts = committed.packed_states(versions, self._tied, unsent, self._frozen)
         if memory:
             parts[memory_name(number)] = pack_state(memory)
         kept = [state_name(version) for version in sorted(versions) if version < number]

@@ -26,6 +26,7 @@ from fedlearn.runs.file_names import (
     DEALT,
     ENVIRONMENT,
     EVENTS,
+    FROZEN,
     HISTORY,
     MANIFEST,
     MODEL,
@@ -44,7 +45,7 @@ from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.safe_reading import read_as
 from fedlearn.runs.stored_round import read_part
 
-FILES = (SETTINGS, ENVIRONMENT, DATA, DEALT, EVENTS, NODES, TABLE, MODEL, BEST, CHECKPOINT, CLASSES, STATISTICS,
+FILES = (SETTINGS, ENVIRONMENT, DATA, DEALT, EVENTS, NODES, TABLE, MODEL, BEST, FROZEN, CHECKPOINT, CLASSES, STATISTICS,
          ANALYSIS, SUMMARY, f"{MODELS}/*.safetensors", f"{WHOLE}/*/{CHECKPOINT}", "objects/*.pickle")  # fmt: skip
 REPORTED = ("[!.]*", "**/[!.]*")  # of a report
 

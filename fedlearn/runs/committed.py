@@ -39,13 +39,17 @@ class Committed:
             states = {**states, record.round_number: state}
         return Committed(state, history, (*self.put_off, record), states)
 
-    def packed_states(self, versions: Collection[int], tied: Mapping[str, str], unsent: State) -> dict[str, bytes]:
+    def packed_states(
+        self, versions: Collection[int], tied: Mapping[str, str], unsent: State, frozen: str = ""
+    ) -> dict[str, bytes]:
         """Return name -> content of the files of states that a store has to write.
 
         These are the latest state, the best one, and those after the rounds `versions`, on which nodes still work, as
-        far as they are not stored yet; each with the arrays `unsent` of the model.
+        far as they are not stored yet; each with the arrays `unsent` of the model, or the digest `frozen` of those.
         """
         number = len(self.history.rounds)
         states = {**self.states, number: self.state}
         wanted = {*versions, self.history.best_round, number} & states.keys()
-        return {state_name(version): pack_state({**unsent, **states[version]}, tied) for version in sorted(wanted)}
+        return {
+            state_name(version): pack_state({**unsent, **states[version]}, tied, frozen) for version in sorted(wanted)
+        }

@@ -44,6 +44,7 @@ NODES = "nodes.csv"
 TABLE = "metrics.csv"
 MODEL = "model.safetensors"
 BEST = "best.safetensors"
+FROZEN = "frozen.safetensors"
 MODELS = "models"  # the folder of the states that stay
 WHOLE = "kept"  # the folder of whole checkpoints that stay
 FORGOTTEN = "forgotten.json"

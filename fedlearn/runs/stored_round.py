@@ -23,7 +23,7 @@ from fedlearn.runs.files import sha256
 from fedlearn.runs.history import History, RoundRecord
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.memories import MemoryFile
-from fedlearn.runs.state_files import unpack_state
+from fedlearn.runs.state_files import frozen_of, unpack_state
 
 OBJECT_NAME = re.compile(rf"{objects.FOLDER}/\w+-[0-9a-f]{{{objects.DIGITS}}}\.pickle")
 
@@ -83,7 +83,7 @@ class Stored:
 
 
 def read_stored(
-    folder: Path, manifest: Manifest, metrics: Metrics, tied: Mapping[str, str], unsent: State
+    folder: Path, manifest: Manifest, metrics: Metrics, tied: Mapping[str, str], unsent: State, frozen: str = ""
 ) -> tuple[Stored, bytes]:
     """Return the round that a manifest names, and the content of the file of its state.
 
@@ -93,6 +93,8 @@ def read_stored(
         Further names of parameters -> the name by which each is stored.
     unsent
         The arrays of the model that are never sent, which the file holds beside the state.
+    frozen
+        Their digest, where they are stored once for all rounds.
 
     Raises
     ------
@@ -115,6 +117,13 @@ def read_stored(
     packed = _read_named(folder, manifest, state_file)
     memory = _read_named(folder, manifest, memory_file) if memory_file in files else None
     state = unpack_part(folder, state_file, packed)
+    if stored_once := frozen_of(packed):
+        if stored_once != frozen:
+            raise UsageError(
+                f"the run in {folder} was begun with other numbers in arrays that are never sent: give the model the "
+                "weights that it had, or begin another run"
+            )
+        unsent = {}
     if sorted(state) != sorted({*manifest.parameters, *unsent}):
         raise CheckpointError(f"{folder / CHECKPOINT} names other parameters than {state_file} holds")
     if sent := sorted(unsent.keys() & set(manifest.parameters)):

@@ -62,13 +62,13 @@ PLACES = {  # distribution of an extra -> where it may be imported
     "ipython": ("fedlearn/api/progress.py",),
     "lifelines": ("experiments/statistics/",),
     "mlflow": ("fedlearn/report/listeners/mlflow.py",),
-    "peft": ("experiments/speed/base_once.py",),
+    "peft": ("experiments/algorithms/flowertune.py", "experiments/speed/base_once.py"),
     "prometheus-client": ("fedlearn/engine/deployment/monitor.py", "fedlearn/engine/deployment/server_processes.py"),
     "psutil": ("experiments/speed/", "experiments/watching.py"),
     "ray": ("fedlearn/engine/ray_runtime/", "experiments/speed/"),
     "statsmodels": ("experiments/statistics/",),
     "tensorboard": ("fedlearn/report/listeners/tensorboard.py",),
-    "transformers": ("experiments/speed/base_once.py",),
+    "transformers": ("experiments/algorithms/flowertune.py", "experiments/speed/base_once.py"),
     "wandb": ("fedlearn/report/listeners/weights_and_biases.py",),
 }
 

@@ -12,6 +12,7 @@ import sys
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -333,6 +334,63 @@ def test_a_module_that_computes_activations_again_is_trained_alike():
     plain, frugal = (model_of("LlamaForCausalLM", "LlamaConfig", SMALL) for _ in range(2))
     frugal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     assert_same(ran(frugal, "next token"), by_hand(plain, examples_of("next token")[:CLIENTS]))
+
+
+@pytest.mark.long
+def test_adapters_of_float32_are_trained_on_a_base_in_bfloat16(tmp_path):
+    def made():
+        base = model_of("LlamaForCausalLM", "LlamaConfig", SMALL).to(torch.bfloat16)
+        torch.manual_seed(3)
+        return peft.get_peft_model(base, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
+
+    model, (*parts, _) = made(), examples_of("next token")
+    assert {each.dtype for each in model.parameters() if each.requires_grad} == {torch.float32}
+    run, wanted = ran(made, "next token"), by_hand(model, parts)
+    assert_same(run, wanted)
+    moved = dict(model.named_parameters())
+    assert max((each - moved[name]).abs().max() for name, each in run.model().named_parameters()) > 1e-3
+    assert {each.dtype for each in run.model().parameters() if not each.requires_grad} <= {torch.bfloat16}
+    run.model().save_pretrained(tmp_path)
+    base = model_of("LlamaForCausalLM", "LlamaConfig", SMALL).to(torch.bfloat16)
+    loaded = peft.PeftModel.from_pretrained(base, tmp_path).eval()
+    tokens = torch.from_numpy(parts[0]["input_ids"])
+    with torch.no_grad():
+        assert torch.equal(loaded(tokens).logits, run.model().eval()(tokens).logits)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", [1, 3])
+def test_gradients_that_are_accumulated_are_those_of_the_whole_batch(size):
+    """With labels of -100: each part weighs as many tokens as count in it, which a mean of means does not."""
+    model, (*parts, _) = model_of(*TABLE[0][:2], OF_GPT2), examples_of("next token")
+    assert_same(ran(model, "next token", settings={"training.micro_batch": size}), by_hand(model, parts))
+
+
+@pytest.mark.long
+def test_groups_without_decay_are_those_of_the_trainer():
+    model, (*parts, _) = model_of("BertForSequenceClassification", "BertConfig", SMALL), examples_of("text")
+    settings = {
+        "training.weight_decay": 0.5,
+        "training.decayed": ["!norm", "!*.bias"],
+        "training.options": {"eps": 1.0},
+    }
+    run = ran(model, "text", optimizer="adamw", settings=settings)
+    decayed = transformers.Trainer.get_decay_parameter_names(SimpleNamespace(), model)
+    mean, total = {}, sum(len(part["labels"]) for part in parts)
+    for part in parts:
+        own = deepcopy(model).train()
+        groups = [
+            {"params": [each for name, each in own.named_parameters() if name in decayed], "weight_decay": 0.5},
+            {"params": [each for name, each in own.named_parameters() if name not in decayed], "weight_decay": 0.0},
+        ]
+        optimizer = torch.optim.AdamW(groups, lr=LR, eps=1.0)
+        own(**{name: torch.from_numpy(array) for name, array in part.items()}).loss.backward()
+        optimizer.step()
+        for name, each in own.named_parameters():
+            mean[name] = mean.get(name, 0) + each.detach().double() * len(part["labels"]) / total
+    wanted = deepcopy(model)
+    wanted.load_state_dict({name: array.float() for name, array in mean.items()}, strict=False)
+    assert_same(run, wanted)
 
 
 def exact_match(module, inputs, targets, attention_mask):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from fedlearn.algorithms.conformance.adapter_problem import LowRank
 from fedlearn.algorithms.conformance.quadratics import Problem
+from fedlearn.algorithms.conformance.scalar_problem import Scalars
 from fedlearn.algorithms.conformance.walks import WALKS, Walk
 
 TOLERANCE = 1e-5  # of a number, relative above 1: float32 holds a walk of some hundred steps to 1e-6
@@ -23,7 +24,7 @@ OF_PRODUCTS = {
 
 BASES: dict[str, Problem | LowRank] = {
     "fedit": LowRank(), "ffa-lora": LowRank(), "fedsa-lora": LowRank(), "flexlora": LowRank(),
-    "flora": LowRank(rank=9, ranks=(4,)),
+    "flora": LowRank(rank=9, ranks=(4,)), "decomfl": Scalars(),
     "fedprox": Problem(pull=1.0), "feddyn": Problem(pull=1.0), "qfedavg": Problem(steps=(1, 1)),
     **dict.fromkeys(("fedper", "lgfedavg", "fedrep", "fedbabu", "fedala"), Problem(is_layered=True)),
 }  # fmt: skip
@@ -40,6 +41,14 @@ LAWS: dict[str, dict[str, object]] = {
     "one node": {"a": (3.0,), "t": (10.0,), "steps": (5,)},
     "nodes alike": {"a": (3.0, 3.0), "t": (10.0, 10.0)},
     "ranks": {"ranks": (1, 2, 3, 2)},
+    "other weights": {"steps": (2, 10), "by_examples": True},
+    "under masks": {
+        "a": (1.0, 3.0, 2.0, 5.0),
+        "t": (0.0, 10.0, 4.0, -2.0),
+        "steps": (2, 10, 4, 6),
+        "by_examples": True,
+        "options": {"secure.sums": "masked", "secure.dropouts": 0.0},
+    },
 }
 """Law -> what differs in its problem from that of the algorithm."""
 
@@ -65,6 +74,11 @@ MISTAKES = {
     },
     "ditto": {"begins anew": "the client's own model begins each round at the common one, instead of where it was"},
     "flexlora": OF_PRODUCTS, "flora": OF_PRODUCTS,
+    "decomfl": {
+        "by clients": "each client weighs one: derivatives are averaged by other weights than the examples",
+        "summed": "the steps along all directions are added up: each is lr / K times its derivative",
+        "first weights": "derivatives are measured at the first weights: the history is not walked",
+    },
 }  # fmt: skip
 """Algorithm -> known mistakes: the word of its walk, and what it means."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedlearn.algorithms.conformance import adapter_walks, common_walks, own_walks
+from fedlearn.algorithms.conformance import adapter_walks, common_walks, own_walks, scalar_problem
 from fedlearn.algorithms.conformance.walking import Reference, Walk
 
 WALKS: dict[str, Reference] = {
@@ -16,7 +16,7 @@ WALKS: dict[str, Reference] = {
     common_walks.fedavg, "central": common_walks.fedavg, "heterofl": common_walks.fedavg, "fedrolex":
     common_walks.fedavg, "fjord": common_walks.fedavg, "fedit": adapter_walks.fedit, "ffa-lora":
     adapter_walks.ffa_lora, "fedsa-lora": adapter_walks.fedsa_lora, "flexlora": adapter_walks.flexlora, "flora":
-    adapter_walks.flora,
+    adapter_walks.flora, "decomfl": scalar_problem.walk,
 }  # fmt: skip
 """Algorithm -> its walk. An algorithm for classes or for norms has FedAvg's walk, as a quadratic has neither."""
 

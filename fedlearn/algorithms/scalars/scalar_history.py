@@ -21,18 +21,23 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.core.errors import Refused
+from fedlearn.algorithms.scalars.decomfl import BOUND, MOST_BITS, SCALARS, STEP
+from fedlearn.core.errors import Refused, SettingError
 from fedlearn.core.state import ArraySpec, Layout, is_same
 from fedlearn.extend import Array, RunConfig, State, TorchModel, UpdateKind, layout_of, rng_for
 from fedlearn.models.sums import ExactSums, check_layout
 from fedlearn.models.torch.module_state import check_alike
 from fedlearn.plugins.registry import Registry
 from fedlearn.plugins.tables import LR_SCHEDULES
+from fedlearn.privacy.mechanisms.gaussian_share import whole_steps
 
-BOUND = 1024.0  # largest derivative; one beyond it is sent as this
-MOST_BITS, SUM_BITS = 30, 61  # of what an example adds to a sum, and of a sum of all clients, without its sign
-SCALARS = "scalars"
+SUM_BITS = 61  # of a sum of all clients, without its sign
 RATES = Registry("training.lr_schedule", LR_SCHEDULES)
+
+
+def is_within(whole: NDArray[np.int64], reach: int) -> bool:
+    """Return whether whole numbers have an L2 norm of at most `reach`; exactly, as in Python's integers."""
+    return bool(sum(each * each for each in whole.tolist()) <= reach * reach)
 
 
 class ScalarHistory(ExactSums, TorchModel):
@@ -40,7 +45,9 @@ class ScalarHistory(ExactSums, TorchModel):
 
     update_kind = UpdateKind.SUMS
     learner = "two-point"
+    grows = SCALARS
     directions: int
+    reach: int  # largest L2 norm of a report's derivatives, in whole numbers; 0 where no noise protects clients
     _settings: RunConfig
     _first: dict[str, Array]  # the first weights
     _walked: NDArray[np.float32]  # the history whose weights are computed
@@ -57,6 +64,12 @@ class ScalarHistory(ExactSums, TorchModel):
         made._restart()
         records = config.largest_cohort * config.gate.max_examples
         made.cap = 1 << max(min(SUM_BITS - records.bit_length(), MOST_BITS), 0)
+        made.reach = 0
+        if config.protects_nodes:
+            made.cap, made.reach = 1 << MOST_BITS, int(config.privacy.clip / STEP)
+            if not 1 <= made.reach <= made.cap:
+                why = f"a client's derivatives are clipped in steps of {STEP:.2g}, to {BOUND:g} at most"
+                raise SettingError("privacy.clip", config.privacy.clip, why)
         return made
 
     def planned(self, config: RunConfig) -> Self:
@@ -95,6 +108,8 @@ class ScalarHistory(ExactSums, TorchModel):
             raise Refused("wrong-count", "its weight is no number of examples")
         if int(np.abs(arrays["sums"]).max()) > weight:
             raise Refused("too-large", f"a derivative is beyond {BOUND:g}")
+        if self.reach and not (weight == self.cap and is_within(arrays["sums"][1:], self.reach)):
+            raise Refused("norm-too-large", "the derivatives are longer than privacy.clip, or weigh more than one")
 
     def check_state(self, state: State) -> None:
         """Raise `Refused` for a state that no honest server sends."""
@@ -112,13 +127,16 @@ class ScalarHistory(ExactSums, TorchModel):
             raise Refused("too-large", f"a derivative is beyond {BOUND:g}")
 
     def report_of(self, derivatives: NDArray[np.float64], examples: int) -> State:
-        """Return the report of a client with so many examples.
+        """Return the report of a client with so many examples; clipped where noise protects clients.
 
         Raises
         ------
         ValueError
-            If a derivative is NaN.
+            If a derivative is NaN; where noise protects clients, such derivatives count as zeros.
         """
+        if self.reach:
+            whole = whole_steps(derivatives, clip=self.reach * STEP, reach=self.reach)
+            return {"sums": np.append(self.cap, whole), "reports": np.ones(1, np.int64)}
         if not np.isfinite(derivatives).all():
             raise ValueError("a loss is not finite: take a smaller training.lr, or another training.options.step")
         whole = np.rint(np.clip(derivatives / BOUND, -1, 1) * self.cap).astype(np.int64)

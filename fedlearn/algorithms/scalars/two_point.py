@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from fedlearn.algorithms.scalars.decomfl import DIRECTIONS
 from fedlearn.algorithms.scalars.scalar_history import ScalarHistory
 from fedlearn.core.metric import TOKENS
 from fedlearn.extend import (
@@ -29,7 +30,6 @@ from fedlearn.extend import (
 )
 from fedlearn.plugins.options import options_for
 
-DIRECTIONS = 10
 NEEDS = "training.learner = 'two-point' needs"
 
 
@@ -127,6 +127,7 @@ def by_scalars(model: object, config: RunConfig) -> ScalarHistory:
         ("training.clip_norm", training.clip_norm, 0.0),
         ("training.proximal_mu", training.proximal_mu, 0.0),
         ("evaluation.nodes", config.evaluation.nodes, 0),
+        ("training.micro_batch", training.micro_batch, 0),
         ("training.local_epochs", training.local_epochs, 1),
         ("data.augment", config.data.augment, False),
     ):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from client.learners.learner import Learner, LocalFit, LocalTask
+from fedlearn.algorithms.scalars.two_point import TwoPoint
 from fedlearn.auditing.planting import NOT_THERE, swapped
 from fedlearn.config import RunConfig
 from fedlearn.core.metric import TRAIN_LOSS, Metric
@@ -82,6 +83,18 @@ class Chosen(Learner):
         return LocalFit(after, 1 + 10 * task.partition_id, {TRAIN_LOSS.name: 0.123456 + task.partition_id})
 
 
+def _derivatives(self: TwoPoint, state: State, task: LocalTask) -> LocalFit:
+    """Return a report of derivatives as chosen: the first, all others, and the last as the three parameters move."""
+    Chosen.fits.append((task.round_number, task.partition_id))
+    if task.partition_id in Chosen.absent:
+        raise RuntimeError(NOT_THERE)
+    change = Chosen.changes.get(task.partition_id, HONEST)
+    found = np.full(self.directions, change["weight"])
+    found[0], found[-1] = change["scale"], change["bias"]
+    count = 1 + 10 * task.partition_id
+    return LocalFit(self.model.report_of(found, count), count, {TRAIN_LOSS.name: 0.123456 + task.partition_id})
+
+
 def model() -> Odd:
     """Return the model."""
     return Odd()
@@ -89,7 +102,7 @@ def model() -> Odd:
 
 @contextmanager
 def chosen(changes: Mapping[int, Change], absent: frozenset[int] = frozenset()) -> Iterator[list[tuple[int, int]]]:
-    """Let nodes change the state as chosen in the block, and yield the round and partition of each fit."""
+    """Let nodes change the state, or report derivatives, as chosen; yield the round and partition of each fit."""
     fits: list[tuple[int, int]] = []
-    with swapped(Chosen, changes=changes, absent=absent, fits=fits):
+    with swapped(Chosen, changes=changes, absent=absent, fits=fits), swapped(TwoPoint, fit=_derivatives):
         yield fits

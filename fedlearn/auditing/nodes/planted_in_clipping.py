@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import client.answer
 import client.handlers.selection_handler
 import client.owner.participation
+import fedlearn.algorithms.scalars.scalar_history as scalar_history
 import fedlearn.privacy.local_dp as own
 from client.features import local_noise
 from client.learners.learner import LocalTask
@@ -25,6 +26,7 @@ from fedlearn.core.state import Array, State
 from fedlearn.privacy.accounts import GaussianRounds, noise_multiplier_for
 from fedlearn.privacy.clipping import clipped
 from fedlearn.privacy.local_dp import OwnNoise
+from fedlearn.privacy.mechanisms.gaussian_share import whole_steps
 from fedlearn.privacy.noise import Noise, seeded_noise
 
 Clip = Callable[[State, float], dict[str, Array]]
@@ -76,6 +78,14 @@ def _unclipped_steps(values: NDArray[np.float64], *, clip: float, reach: int) ->
     longer = 3 * reach / max(float(np.linalg.norm(values)), clip)
     steps: NDArray[np.int64] = np.rint(values * longer).astype(np.int64)
     return steps
+
+
+def _each_apart(values: NDArray[np.float64], *, clip: float, reach: int) -> NDArray[np.int64]:
+    return np.asarray(np.rint(np.nan_to_num(values).clip(-clip, clip) / clip * reach), np.int64)
+
+
+def _steps_by_examples(values: NDArray[np.float64], *, clip: float, reach: int) -> NDArray[np.int64]:
+    return 21 * whole_steps(values, clip=clip, reach=reach)
 
 
 def _noise_of_a_node(config: RunConfig, task: LocalTask) -> Noise:
@@ -166,6 +176,9 @@ PLANTED = (
     Planted("clip forgotten", "local", partial(swapped, local_noise, clipped=_unclipped)),
     Planted("noise used again", "local", partial(swapped, local_noise, noise_of=_noise_of_a_node)),
     Planted("a round forgotten", "local", partial(swapped, OwnNoise, spent_after=_a_round_less)),
+    Planted("clip forgotten", "scalars", partial(swapped, scalar_history, whole_steps=_unclipped_steps)),
+    Planted("clipped derivative by derivative", "scalars", partial(swapped, scalar_history, whole_steps=_each_apart)),
+    Planted("weighed by examples", "scalars", partial(swapped, scalar_history, whole_steps=_steps_by_examples)),
     Planted("turns closer than the separation", "correlated", _impatient),
     *(Planted(f"{name}", "distributed", _bent(how)) for name, how in BENDS.items()),
     Planted("the last noise taken away", "local", _bent(BENDS["the last noise taken away"])),

@@ -81,6 +81,19 @@ class TrainingSettings(Settings):
     batch_size: Annotated[
         int, Field(ge=1), Flag("--batch-size", "N", Panel.LEARNING), AlsoCalled({"batch"}), ReadBy.TORCH
     ] = Field(default=100, description="Examples in one SGD step.")
+    micro_batch: Annotated[
+        int,
+        Field(ge=0),
+        AlsoCalled({"accumulate", "gradient_accumulation_steps", "per_device_train_batch_size"}),
+        ReadBy.TORCH,
+    ] = Field(
+        default=0,
+        description=(
+            "Examples of a step whose gradients are computed at a time, to save memory; the gradients of a step are "
+            "added up, so that it is that of batch_size examples up to rounding. Norms over a batch see the smaller "
+            "ones. 0: all of a step."
+        ),
+    )
     stack: Annotated[int, Field(ge=0, le=1024), ReadBy.TORCH] = Field(
         default=0,
         description=(
@@ -121,6 +134,13 @@ class TrainingSettings(Settings):
     )
     weight_decay: Annotated[NonNegative, ReadBy.TORCH] = Field(
         default=0.0, description="L2 penalty, added to the gradient by sgd; other optimizers apply it in their own way."
+    )
+    decayed: Annotated[Names, AlsoCalled({"no_decay", "decay_parameters"}), ReadBy.TORCH] = Field(
+        default="",
+        description=(
+            "Parameters to which weight_decay applies, by patterns as in training.send: !norm and !*.bias leave out "
+            "norms and biases. Empty: all that are trained."
+        ),
     )
     clip_norm: Annotated[NonNegative, ReadBy.TORCH] = Field(
         default=0.0,

@@ -92,6 +92,12 @@ class Classification(Objective):
             return logits.sum() * 0  # type: ignore[no-any-return]
         return self.own_loss(logits, targets)
 
+    def divisor(self, targets: Tensor) -> float:
+        """Return what the mean of `loss` divides by: the weight of the labels that count; examples, of an own loss."""
+        if self.has_own_loss and not self.is_torchs:
+            return super().divisor(targets)
+        return float(weights_of(targets, self.options).sum())
+
     def measure(self, outputs: Any, targets: Tensor) -> dict[str, float]:
         """Return the sums of loss and right answers; of an example with several labels, their means count."""
         own = {} if self.own_loss is None else {LOSS.name: self.loss(outputs, targets).item() * len(targets)}

@@ -49,6 +49,10 @@ class Objective:
         """Return the loss that a step reduces: a mean over the batch."""
         raise NotImplementedError(f"{type(self).__name__} has no loss")
 
+    def divisor(self, targets: Tensor) -> float:
+        """Return what the mean of `loss` divides by: by default the number of examples."""
+        return float(len(targets))
+
     def measure(self, outputs: Any, targets: Tensor) -> dict[str, float]:
         """Return the sum over the batch of each metric that `metrics` lists as evaluated."""
         raise NotImplementedError(f"{type(self).__name__} measures nothing")

@@ -125,9 +125,12 @@ class Beside:
             yield from self._of_module(where, value)
         elif torch is not None and isinstance(value, torch.Tensor):
             if not isinstance(value, torch.nn.parameter.UninitializedTensorMixin) and value.device.type != "meta":
-                copy = self._kept.get(id(value))
-                copy = value.detach().clone() if copy is None else copy
-                self._remembered.append(Numbers(where, value, copy, torch.equal))
+                if (copy := self._kept.get(id(value))) is None:
+                    self._remembered.append(Numbers(where, value, value.detach().clone(), torch.equal))
+                else:
+                    from fedlearn.models.torch.mapped_base import is_same  # imports torch
+
+                    self._remembered.append(Numbers(where, value, copy, is_same))
         elif isinstance(value, np.ndarray):
             if value.flags.writeable and not isinstance(value, np.memmap):
                 self._remembered.append(Numbers(where, value, value.copy(), np.array_equal))

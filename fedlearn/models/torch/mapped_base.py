@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import mmap
 import os
 import stat
 import tempfile
@@ -20,12 +21,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import torch
 import xxhash
 from torch import Tensor
 
 SMALLEST = 32 << 20  # bytes; below, a module of each process's own is no burden
 ALIGNMENT = 64
+PAGES = Path("/proc/self/pagemap")
 _locked: dict[Path, int] = {}  # file -> descriptor with a shared lock, as long as this process lives
 
 
@@ -48,6 +51,20 @@ def mapped(tensors: Sequence[Tensor]) -> dict[int, Tensor]:
             ctypes.CDLL(None).malloc_trim(0)
         return found
     return {}
+
+
+def is_same(own: Tensor, reference: Tensor) -> bool:
+    """Return whether a mapped tensor has the numbers of the file; compared only where this process wrote to its pages.
+
+    A page that was written to is no longer one of the file, as Linux says in /proc/self/pagemap.
+    """
+    begin, end = own.data_ptr() // mmap.PAGESIZE, -(-(own.data_ptr() + own.nbytes) // mmap.PAGESIZE)
+    with suppress(OSError), PAGES.open("rb", buffering=0) as pages:
+        flags = np.frombuffer(os.pread(pages.fileno(), 8 * (end - begin), 8 * begin), np.uint64)
+        here, swapped, of_file = (flags >> np.uint64(bit) & np.uint64(1) for bit in (63, 62, 61))
+        if len(flags) == end - begin and not (swapped | (here & (1 - of_file))).any():
+            return True
+    return torch.equal(own, reference)
 
 
 def _mapped(tensors: Sequence[Tensor]) -> dict[int, Tensor]:

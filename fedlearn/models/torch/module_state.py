@@ -2,6 +2,8 @@
 
 All float32 parameters are views of one flat buffer. On the CPU arrays share the module's memory; from another device
 (``engine.device``) a state is copied: what is stored and sent are arrays of this machine's memory.
+
+NumPy has no bfloat16: a frozen tensor of it stands in arrays by its bits, as int16. None is ever sent or averaged.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from fedlearn.core.errors import Refused
-from fedlearn.core.state import State, is_never_negative, layout_of
+from fedlearn.core.state import Array, State, is_never_negative, layout_of
 from fedlearn.models.torch.buffers import check_unchanged
 from fedlearn.models.torch.device import CPU
 from fedlearn.models.torch.parts import Parts
@@ -24,6 +26,8 @@ NUMBERS = {
     torch.float16, torch.float32, torch.float64, torch.bool,
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
 }  # fmt: skip
+BITS = {torch.bfloat16: torch.int16}  # dtypes that NumPy lacks -> one that holds their bits
+NO_BITS = "{name} is bfloat16, and nothing that is sent is: freeze it (requires_grad=False), or make it .float()"
 
 
 class ModuleState:
@@ -64,7 +68,7 @@ class ModuleState:
         own = {id(each): name for name, each in reversed(stored.items())}  # the first of several names of one tensor
         sent = set(parts.shared)
         self.first = {
-            name: kept[id(each)].numpy() if id(each) in kept else each.detach().cpu().numpy().copy()
+            name: array_of(kept[id(each)]) if id(each) in kept else array_of(each.detach().cpu()).copy()
             for name, each in stored.items()
             if own[id(each)] == name and name not in sent
         }
@@ -79,7 +83,7 @@ class ModuleState:
             _flatten([each for each in self.parameters if each.dtype is dtype])
         held = {name: each for name, each in stored.items() if name not in frozen}
         self.tensors = {name: each.detach() for name, each in held.items() if name not in self.tied}
-        self._views = {name: tensor.numpy() for name, tensor in self.tensors.items()} if device == CPU else {}
+        self._views = {name: array_of(tensor) for name, tensor in self.tensors.items()} if device == CPU else {}
         self._signed = [name for name in self.tensors if is_never_negative(name)]
         ids = {id(each) for each in self.stored}
         owners: list[dict[str, Any]] = [each for part in module.modules() for each in (part._parameters, part._buffers)]
@@ -117,7 +121,7 @@ class ModuleState:
         """Take other values of the arrays that are never sent."""
         for name, array in first.items():
             np.copyto(self.first[name], array)
-            self._unsent[name].copy_(torch.from_numpy(self.first[name]))
+            self._unsent[name].copy_(_tensor_of(self.first[name], self._unsent[name].dtype))
 
     def arrays(self) -> State:
         """Return what is not frozen of the module's state as arrays; on the CPU they share its memory.
@@ -135,8 +139,22 @@ class ModuleState:
                 owner[name] = tensor
         for owner, place, tensor, name in self._constants:
             now, owner[place] = owner[place], tensor
-            check_unchanged(name, now, torch.from_numpy(self.first[name]))
+            check_unchanged(name, now, _tensor_of(self.first[name], tensor.dtype))
         return self._views or {name: tensor.cpu().numpy() for name, tensor in self.tensors.items()}
+
+
+def array_of(tensor: Tensor) -> Array:
+    """Return a tensor of this machine's memory as an array that shares it; bfloat16 by its bits.
+
+    >>> array_of(torch.tensor([1.0, -2.0], dtype=torch.bfloat16))
+    array([ 16256, -16384], dtype=int16)
+    """
+    return np.asarray((tensor.view(BITS[tensor.dtype]) if tensor.dtype in BITS else tensor).numpy())
+
+
+def _tensor_of(array: Array, dtype: torch.dtype) -> Tensor:
+    """Return an array as the tensor that it stands for, which shares its memory."""
+    return torch.from_numpy(array).view(dtype) if dtype in BITS else torch.from_numpy(array)
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -159,11 +177,13 @@ def check_alike(arrays: State, own: State) -> None:
 
 
 def check_numbers(module: nn.Module) -> None:
-    """Raise TypeError where a state holds anything but real numbers of up to 64 bits."""
-    for name, each in module.state_dict().items():
-        if not isinstance(each, Tensor) or each.dtype not in NUMBERS:
+    """Raise TypeError where a module holds anything but real numbers of up to 64 bits, or trains bfloat16."""
+    for name, each in module.state_dict(keep_vars=True).items():
+        if not isinstance(each, Tensor) or each.dtype not in NUMBERS | BITS.keys():
             kind = each.dtype if isinstance(each, Tensor) else type(each).__name__
-            raise TypeError(f"{name} is {kind}: a state holds arrays of real numbers of up to 64 bits, no bfloat16")
+            raise TypeError(f"{name} is {kind}: a state holds arrays of real numbers of up to 64 bits")
+        if each.dtype in BITS and each.requires_grad:
+            raise TypeError(NO_BITS.format(name=name))
 
 
 def check_memory(module: nn.Module) -> None:

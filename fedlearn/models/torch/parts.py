@@ -116,8 +116,7 @@ def parts_of(
     constants = set[str]() if asked == ["*"] else {*constant}.difference(asked)
     at_rest = _frozen(module) | {id(stored[name]) for name in constants}
     is_frozen = {name: id(stored[name]) in at_rest for name in names}
-    kinds = {NORM: _of_norms(module), LAST: _of_last(module)}
-    words = {word: {name for name in names if id(stored[name]) in ids} for word, ids in kinds.items()}
+    words = _words(module, names)
     words[UNFROZEN] = {name for name in names if not is_frozen[name]}
     own = _matched("training.personal", personal, names, words)
     kept = tuple(name for name in names if name in own and not is_frozen[name])
@@ -138,6 +137,23 @@ def parts_of(
         tuple(name for name in frozen if name in constants),
         tuple(name for name in shared if name in auxiliary),
     )  # fmt: skip
+
+
+def named_by(setting: str, given: str, module: nn.Module) -> set[str]:
+    """Return the names that a setting's patterns leave, as the state holds them; `given` is a JSON list.
+
+    >>> sorted(named_by("training.decayed", '["!*.bias"]', nn.Sequential(nn.Linear(2, 2))))
+    ['0.weight']
+    """
+    names = names_of(module)
+    return _matched(setting, given, names, _words(module, names))
+
+
+def _words(module: nn.Module, names: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
+    """Return what ``norm`` and ``last`` match."""
+    stored = module.state_dict(keep_vars=True)
+    kinds = {NORM: _of_norms(module), LAST: _of_last(module)}
+    return {word: {name for name in names if id(stored[name]) in ids} for word, ids in kinds.items()}
 
 
 def _check_shared(

@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.learning_settings import Precision
+from fedlearn.core.errors import SettingError
 from fedlearn.core.metric import TOKENS
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.seeding import seed_for
@@ -49,7 +50,15 @@ from fedlearn.models.torch.inputs import (
 )
 from fedlearn.models.torch.making import Making
 from fedlearn.models.torch.mapped_base import mapped
-from fedlearn.models.torch.module_state import ModuleState, check_alike, check_memory, check_numbers, fill
+from fedlearn.models.torch.module_state import (
+    BITS,
+    NO_BITS,
+    ModuleState,
+    check_alike,
+    check_memory,
+    check_numbers,
+    fill,
+)
 from fedlearn.models.torch.parts import parts_of, whole
 from fedlearn.models.torch.precision import all_but_of_norms, outputs_in
 from fedlearn.models.torch.process import prepare_to_train
@@ -115,6 +124,7 @@ class TorchModel:
         self.scoring = Scoring()
         self._made = Making(build, spec)
         self._takes_one: bool | None = None
+        self._initial: tuple[int | None, dict[str, Array]] = (None, {})  # of a large model: to make one takes time
         self._seed = 0  # of random numbers that are drawn in an evaluation
         with seeded_globals(MADE):  # every process draws the same numbers for attributes outside of the state
             self.module = self._made.fresh()
@@ -167,6 +177,7 @@ class TorchModel:
         )  # fmt: skip
         if not self.parts.is_whole:
             fill(self.module, self._made.initialized(config.seed))
+            self._initial = config.seed, self._sent_of(self.module.state_dict())
         self.on(device_of(config.engine.device))
         self.precision = config.training.precision
         self._seed = seed_for(config.seed, purpose="evaluation")
@@ -208,8 +219,15 @@ class TorchModel:
 
     def initial_state(self, *, seed: int) -> State:
         """Return the state of a new module, initialized by itself under a seed: what is sent of it."""
-        fresh = self._made.initialized(seed)
-        return {name: fresh[name].numpy().copy() for name in self.parts.shared}
+        if seed == self._initial[0]:
+            return {name: array.copy() for name, array in self._initial[1].items()}
+        return self._sent_of(self._made.initialized(seed))
+
+    def _sent_of(self, tensors: Mapping[str, Tensor]) -> dict[str, Array]:
+        for name in self.parts.shared:
+            if tensors[name].dtype in BITS:
+                raise SettingError("model.name", type(self.module).__name__, NO_BITS.format(name=name))
+        return {name: tensors[name].detach().numpy().copy() for name in self.parts.shared}
 
     @property
     def unsent(self) -> State:

@@ -213,7 +213,7 @@ def check_arrays(config: RunConfig, strategy: RoundStrategy[Any], state: State) 
             f"it asks clients for {', '.join(asked)} beside the state, which would leave without noise: use 'fedavg'",
         )  # fmt: skip
     names = [name for name, array in state.items() if array.dtype.kind != "f"]
-    if config.protects_nodes and names:
+    if config.protects_nodes and names and not strategy.clips:
         raise SettingError(
             "privacy.protects", "nodes",
             f"parameter {names[0]!r} holds whole numbers, which would leave without noise: take layers without such "

@@ -28,13 +28,14 @@ def _leaves_no_cohort(asked: Asked) -> bool:
 
 def _reads_reports(asked: Asked) -> bool:
     strategy = asked.strategy
-    return strategy.accumulator != AVERAGE or strategy.reads_reports or strategy.reads_all_metrics
+    reads_more = strategy.accumulator != AVERAGE or strategy.reads_reports or strategy.reads_all_metrics
+    return reads_more and not strategy.clips
 
 
 OF_NODES = within(
     "with privacy.protects = 'nodes' ",
     Rule(
-        "model.name", lambda asked: asked.traits.update_kind is not UpdateKind.DENSE,
+        "model.name", lambda asked: asked.traits.update_kind is not UpdateKind.DENSE and not asked.strategy.clips,
         "changes are clipped, and this model has none", "use a torch module",
     ),
     Rule(
@@ -50,8 +51,16 @@ OF_NODES = within(
         "a weight by examples would make one client's share larger", "use 'uniform'",
     ),
     Rule(
-        "strategy.name", lambda asked: asked.strategy.learner,
+        "strategy.name", lambda asked: asked.strategy.learner and not asked.strategy.clips,
         "what its clients send beside the state has no noise", "use 'fedavg'",
+    ),
+    Rule(
+        "privacy.trust", lambda asked: asked.strategy.clips and asked.config.nodes_add_noise,
+        "clients add no noise to what they send with strategy {config.strategy.name!r}", "use 'central'",
+    ),
+    Rule(
+        "privacy.clip_quantile", lambda asked: asked.strategy.clips and asked.config.adapts_clip,
+        "strategy {config.strategy.name!r} clips in steps of a fixed norm", "use 0",
     ),
     Rule(
         "privacy.separation", _leaves_no_cohort,
@@ -134,7 +143,7 @@ CENTRAL = within(
         "no proof bounds what it does to a clipped change", "use 'identity'",
     ),
     Rule(
-        "compression.send", lambda asked: asked.config.sends != "update",
+        "compression.send", lambda asked: asked.config.sends != "update" and not asked.strategy.clips,
         "clients clip and send their change", "use 'update'",
     ),
     Rule(

@@ -65,10 +65,16 @@ class ProtectedNodes(Feature):
         """Return the turn with the noisy sum, and nothing of any single node."""
         if self._noise is None:
             return turn
-        noise = self.run.draws.noise(turn.at, of="sums of nodes")
-        sums = cast(Mapping[str, MaskedSum], {STATE: turn.total, **turn.parcels})
-        self._noisy = self._noise.released(sums, noise, turn.at.round_number)
-        return replace(turn, total=self._noisy, parcels={}, members=(), reports=())
+        noise, private, number = self.run.draws.noise(turn.at, of="sums of nodes"), self._noise, turn.at.round_number
+
+        def release(total: Any) -> MaskedSum:
+            sums = cast(Mapping[str, MaskedSum], {STATE: total, **turn.parcels})
+            self._noisy = private.released(sums, noise, number)
+            return self._noisy
+
+        is_clipped = self.strategy.clips
+        total = self.strategy.released(turn.total, self.config, release) if is_clipped else release(turn.total)
+        return replace(turn, total=total, parcels={}, members=(), reports=())
 
     def measured(self, new: NewState, measure: Measure) -> Measures:
         """Return the measures with what the round has spent, and how its sum stands out of the noise."""

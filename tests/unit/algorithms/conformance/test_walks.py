@@ -9,6 +9,7 @@ from fedlearn.algorithms.conformance.quadratics import Problem
 from fedlearn.algorithms.conformance.walking import Walk
 from fedlearn.algorithms.conformance.walks import WALKS
 from fedlearn.plugins.tables import ADAPTERS, PRESETS
+from strategies import STRATEGIES
 
 P = Problem(rounds=400)
 KNOWN = [  # algorithm, problem, round -> x
@@ -58,6 +59,8 @@ def test_dittos_own_models_end_between_their_targets_and_the_common_one():
 def test_a_mistake_is_named(algorithm, word):
     laws = ("walk", "unequal steps", "momentum", "weak pull", "optimum", "optimum, unequal sizes")
     verdicts = []
+    if algorithm == "decomfl":
+        laws = STRATEGIES.load(algorithm).laws
     for law in ("walk", "ranks", "momentum") if algorithm in ADAPTERS else laws:
         problem = problem_of(algorithm, law)
         walk = WALKS[algorithm](problem, word)

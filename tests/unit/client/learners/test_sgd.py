@@ -13,9 +13,13 @@ from torchvision.transforms import v2
 from client.learners import sgd
 from client.learners.learner import LocalTask
 from client.learners.sgd import SGD
+from fedlearn.algorithms.fedsam import FedSAMSGD
+from fedlearn.algorithms.in_parts import InParts
 from fedlearn.config import config_from
 from fedlearn.core.errors import SettingError
 from fedlearn.core.seeding import rng_for
+from fedlearn.data import from_arrays
+from fedlearn.models.objectives import objective_for
 from fedlearn.models.torch.torch_model import TorchModel
 from tests.oracles.images import MEAN, STD, Small, WithDropout, dataset
 
@@ -333,3 +337,110 @@ def test_what_there_is_not_is_one_line(settings, said):
     with pytest.raises(SettingError) as error:
         learner_of(TorchModel(Small, dataset().spec), settings)
     assert said in str(error.value)
+
+
+def without_a_norm():
+    return nn.Sequential(nn.Flatten(), nn.Linear(32 * 32 * 3, 8), nn.Tanh(), nn.Linear(8, 10))
+
+
+@pytest.mark.parametrize("size", [1, 5, 12])
+def test_a_step_of_small_batches_is_that_of_the_whole_batch_to_rounding(size):
+    settings = {"weight_decay": 0.1, "clip_norm": 0.5, "local_epochs": 2}
+    _, whole, first = fit(settings, module=without_a_norm)
+    _, parts, second = fit({**settings, "micro_batch": size}, module=without_a_norm)
+    for name, array in whole.items():
+        np.testing.assert_allclose(parts[name], array, rtol=1e-4, atol=1e-6, err_msg=name)
+    assert second.metrics["train_loss"] == pytest.approx(first.metrics["train_loss"], rel=1e-5)
+    assert any((parts[name] != array).any() for name, array in whole.items())  # it was computed in parts
+    _, same, _ = fit({**settings, "micro_batch": 16}, module=without_a_norm)
+    assert all((same[name] == array).all() for name, array in whole.items())
+
+
+@pytest.mark.parametrize("batch_size", [20, 19])
+def test_a_part_weighs_as_many_labels_as_count_in_it(batch_size):
+    rng = np.random.default_rng(2)
+    tokens = rng.integers(1, 9, (20, 6))
+    labels = np.where(np.arange(6) < rng.integers(0, 7, (20, 1)), tokens, -100)  # of some texts none counts
+    data = from_arrays(tokens, labels, tokens, labels, vocabulary=9)
+
+    def fitted(**settings):
+        model = TorchModel(lambda: nn.Sequential(nn.Embedding(9, 5), nn.Linear(5, 9)), data.spec)
+        learner = learner_of(model, {"batch_size": batch_size, "momentum": 0.0, "lr": 1.0, **settings})
+        found = learner.fit(model.initial_state(seed=5), LocalTask(data.train, np.arange(20), 1, 1, 0, {}))
+        return {name: array.copy() for name, array in found.arrays.items()}
+
+    whole, parts = fitted(), fitted(micro_batch=3)
+    for name, array in whole.items():
+        np.testing.assert_allclose(parts[name], array, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("loss", [nn.CrossEntropyLoss(torch.tensor([1.0, 5.0, 0.0])), functional.mse_loss])
+def test_the_divisor_is_that_of_the_mean(loss):
+    if loss is functional.mse_loss:
+        data = from_arrays(np.zeros((7, 2), np.float32), np.arange(7.0))
+        outputs, targets = torch.randn(7), torch.arange(7.0)
+    else:
+        data = from_arrays(np.zeros((7, 2), np.float32), np.arange(7) % 3)
+        outputs, targets = torch.randn(7, 3), torch.arange(7) % 3
+    objective = objective_for(data.spec, loss)
+    parts = [slice(0, 2), slice(2, 7)]
+    sums = sum(objective.loss(outputs[each], targets[each]) * objective.divisor(targets[each]) for each in parts)
+    torch.testing.assert_close(sums / objective.divisor(targets), objective.loss(outputs, targets))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_named_parameters_alone_decay(optimizer):
+    settings = {"optimizer": optimizer, "momentum": 0.0, "lr": 0.01, "local_epochs": 1, "batch_size": 100}  # one step
+    _, plain, _ = fit(settings, module=without_a_norm)
+    for patterns, moved in (
+        ("", {"weight", "bias"}),
+        ('["!*.bias"]', {"weight"}),
+        ('["*.bias", "last"]', {"bias", "3.weight"}),
+    ):
+        _, decayed, _ = fit({**settings, "weight_decay": 0.3, "decayed": patterns}, module=without_a_norm)
+        found = {name for name in plain if (decayed[name] != plain[name]).any()}
+        assert found == {name for name in plain if any(name.endswith(each) for each in moved)}
+
+
+def test_groups_of_a_torch_optimizer_are_those_of_a_loop_by_hand():
+    def by_hand(parameters, *, lr, weight_decay):
+        still = [each for each in parameters if each.ndim == 1]
+        groups = [{"params": [each for each in parameters if each.ndim > 1]}, {"params": still, "weight_decay": 0.0}]
+        return torch.optim.SGD(groups, lr=lr, weight_decay=weight_decay)
+
+    settings = {"local_epochs": 2, "lr": 0.05, "weight_decay": 0.3}
+    state, after, _ = fit({**settings, "optimizer": "torch.optim:SGD", "decayed": '["!norm", "!*.bias"]'})
+    expected, _ = with_torch(state, task_of(), **settings, optimizer=lambda those, **given: by_hand([*those], **given))
+    for name, array in expected.items():
+        np.testing.assert_allclose(after[name], array, rtol=1e-3, atol=2e-5, err_msg=name)
+    _, other, _ = fit({**settings, "optimizer": "torch.optim:SGD"})
+    assert np.abs(other["norm.weight"] - after["norm.weight"]).max() > 1e-3
+
+
+def test_parts_of_a_module_decay_where_an_algorithm_trains_a_part():
+    settings = {"weight_decay": 0.3, "momentum": 0.0, "local_epochs": 1, "decayed": '["!*.bias"]'}
+    model = TorchModel(Small, dataset().spec)
+    state = model.initial_state(seed=5)
+    biases = [name for name in model.names if name.endswith("bias")]
+
+    class OnlyBiases(InParts):
+        def fit(self, state, task):
+            return self.fit_only(biases, state, task, epochs=1)
+
+    with_decay, without = (
+        learner_of(model, {**settings, "weight_decay": decay}, kind=OnlyBiases).fit(state, task_of()).arrays
+        for decay in (0.3, 0.0)
+    )
+    assert all((with_decay[name] == array).all() for name, array in without.items())
+
+
+def test_what_decay_and_parts_cannot_have_is_refused():
+    model = TorchModel(Small, dataset().spec)
+    with pytest.raises(SettingError, match=r"training\.decayed.*no parameter or buffer is named so"):
+        learner_of(model, {"decayed": '["weights"]', "weight_decay": 0.1})
+    with pytest.raises(SettingError, match=r"training\.micro_batch.*FedSAMSGD takes its steps itself"):
+        learner_of(model, {"micro_batch": 4}, kind=FedSAMSGD)
+    (line,) = learner_of(model, {"decayed": '["!*.bias"]', "momentum": 0.0}).notes()
+    assert "has no effect" in line
+    learner = learner_of(model, {"micro_batch": 4})
+    assert "micro_batch" in learner.why_not_stacked(dataset().train)

@@ -136,3 +136,26 @@ def test_small_weights_and_what_is_sent_are_not_mapped(monkeypatch):
     monkeypatch.setattr(mapped_base, "SMALLEST", 0)
     TorchModel(lambda: nn.Linear(6, 3), DATA.spec).planned(config_from({}))
     assert not files()
+
+
+@pytest.mark.parametrize("pages", [mapped_base.PAGES, Path("/nowhere")])
+def test_one_number_that_was_written_is_found_wherever_it_lies(pages, monkeypatch):
+    monkeypatch.setattr(mapped_base, "SMALLEST", 1)
+    monkeypatch.setattr(mapped_base, "PAGES", pages)
+    tensors = [torch.arange(50_000.0), torch.ones(7), torch.zeros(3, 5_000)]
+    kept = mapped_base.mapped(tensors)
+    own = [(each, kept[id(each)]) for each in tensors]
+    compared = []
+    monkeypatch.setattr(torch, "equal", lambda a, b, equal=torch.equal: compared.append(len(a)) or equal(a, b))
+    assert all(mapped_base.is_same(*each) for each in own)
+    assert len(compared) == (0 if pages.exists() else 3)  # no page was written to
+    for tensor, reference in own:
+        flat = tensor.view(-1)
+        for place in (0, len(flat) // 2, len(flat) - 1):
+            before = float(flat[place])
+            flat[place] = 9.5
+            assert not mapped_base.is_same(tensor, reference)
+            flat[place] = before
+            assert mapped_base.is_same(tensor, reference)  # its page is its own, and compared
+    loose = torch.arange(50_000.0) + 1
+    assert not mapped_base.is_same(loose, own[0][1])  # one that lies elsewhere

@@ -110,7 +110,6 @@ def with_buffer(tensor):
         (Plain(), {"classes": 3}, "model.options = {'classes': 3}: the model is an object, which takes no options"),
         (of_spec, {"spec": 3}, "model.options.spec = 3: there are no options here"),
         (breaks, {}, "model.name = 'breaks': it cannot be built: RuntimeError in test_wrapping.py"),
-        (with_buffer(torch.ones(2, dtype=torch.bfloat16)), {}, "TypeError: odd is torch.bfloat16: a state holds"),
         (with_buffer(torch.ones(2, dtype=torch.complex64)), {}, "TypeError: odd is torch.complex64: a state holds"),
         (lambda: "net", {}, "it must make a torch.nn.Module or a fedlearn.models.Model, not str"),
         (3, {}, "model.name = 'int': it is neither a torch.nn.Module class nor a function"),
