@@ -129,3 +129,8 @@ def test_workers_begin_with_none_of_them_run(first, kinds):
 
 def test_modules_of_ours_that_are_put_off_are_there():
     assert all(find_spec(name) for name in lazy_imports.SELDOM_READ if name.startswith(OURS))
+
+
+def test_a_run_from_python_imports_what_makes_tables_only_when_one_is_asked_for():
+    program = "import sys, fedlearn; fedlearn.run; assert 'fedlearn.api' in sys.modules and 'pandas' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

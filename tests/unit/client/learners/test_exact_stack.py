@@ -57,7 +57,7 @@ def check(model, train, sizes, **training):
     assert isinstance(learner._stack._network, ExactNetwork)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     sizes=st.lists(st.integers(2, 9), min_size=2, max_size=5),
     features=st.integers(1, 40),
@@ -98,6 +98,25 @@ class Branches(nn.Module):
 @pytest.mark.parametrize("kind", [Small, WithDropout, Nets, Attentive, Branches])
 def test_running_means_random_numbers_and_layers_that_meet_again(kind):
     check(made(kind), dataset().train, (7, 4, 7), momentum=0.9)
+
+
+@pytest.mark.skipif(not has_vectors(), reason="without AVX2 the default trains one by one, as they do depend on it")
+def test_products_do_not_depend_on_where_memory_begins():
+    """The nodes of a stack lie side by side, so that not each begins where torch would begin a tensor."""
+    rng = np.random.default_rng(0)
+
+    def moved_by(tensor, places):
+        room = torch.empty(tensor.numel() + places)[places:].view(tensor.shape)
+        return room.copy_(tensor)
+
+    def products(x, weight, bias, gradient):
+        return nn.functional.linear(x, weight, bias), gradient.mm(weight), gradient.t().mm(x)
+
+    for _ in range(300):
+        rows, inside, outside = (int(rng.choice([1, 2, 3, 7, 10, 13, 32, 50, 84, 100, 120, 400])) for _ in range(3))
+        given = [torch.randn(shape) for shape in ((rows, inside), (outside, inside), (outside,), (rows, outside))]
+        moved = [moved_by(tensor, int(rng.integers(1, 16))) for tensor in given]
+        assert all(map(torch.equal, products(*given), products(*moved))), (rows, inside, outside)
 
 
 IN_A_PROCESS = """
