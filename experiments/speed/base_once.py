@@ -217,14 +217,12 @@ def main() -> None:
     options = parser.parse_args()
     making = partial(adapted, options.layers, options.width)
     if options.only:
-        way = of_fedlearn if options.only == "fedlearn" else by_hand
-        print(*_parts(way(options.clients, 1 + options.more, making)[-1]))
+        only = of_fedlearn if options.only == "fedlearn" else by_hand
+        print(*_parts(only(options.clients, 1 + options.more, making)[-1]))
         return
     if options.pairs:
-        sizes = ("clients", "layers", "width")
-        beside(
-            options.pairs, options.more, [word for name in sizes for word in (f"--{name}", str(vars(options)[name]))]
-        )
+        named = {name: str(vars(options)[name]) for name in ("clients", "layers", "width")}
+        beside(options.pairs, options.more, [word for name, size in named.items() for word in (f"--{name}", size)])
         return
     importing = int(subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, check=True).stdout)
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # no model in this process
