@@ -18,6 +18,8 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 peft = pytest.importorskip("peft", reason="peft is not installed: pip install 'fedlearn[hf]'")
 tokenizers = pytest.importorskip("tokenizers", reason="it comes with transformers")
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")
+
 ROOT = Path(__file__).parents[2]
 PRESET = ROOT / "experiments" / "configs" / "flowertune.toml"
 WORDS = (

@@ -15,5 +15,6 @@ def adapted():
                 num_attention_heads=2, intermediate_size=48, num_labels=10,
             )
         )  # fmt: skip
-    config = peft.LoraConfig(r=4, target_modules=["query", "value"], modules_to_save=["classifier"])
+    names = ["query", "value", "q_proj", "v_proj"]  # of transformers 4, and of 5
+    config = peft.LoraConfig(r=4, target_modules=names, modules_to_save=["classifier"])
     return peft.get_peft_model(base, config)
