@@ -17,7 +17,7 @@ from fedlearn.sweeps.sweep_plan import Plan
 from fedlearn.sweeps.sweep_runs import minutes_of, refuse_failures, run_sweep
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-NO_PLANS = ("compose", "pfl_cifar10")  # files in configs/ that are settings of single runs
+NO_PLANS = ("compose", "flowertune", "pfl_cifar10")  # files in configs/ that are settings of single runs
 
 Results = Sequence[Result]
 Draw = Callable[[Results, Path], None]

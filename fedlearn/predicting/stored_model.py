@@ -50,7 +50,7 @@ def state_in(folder: Path, name: str) -> State:
         raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: put back the file that was written") from None
-    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, MemoryError) as error:
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, MemoryError, RecursionError) as error:
         raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
 
 
