@@ -84,9 +84,13 @@ class Optimizer:
             )
 
     def on(self, parameters: list[Tensor], *, lr: float, still: Sequence[Tensor] = ()) -> Update:
-        """Return a new one, for these parameters and this learning rate; `still` are those that do not decay.
+        """Return the function that takes the steps of an optimizer with empty momentum, at this learning rate.
 
-        Ours never decays: `client.learners.sgd` adds the decay to the gradients.
+        Parameters
+        ----------
+        still
+            The parameters to which ``training.weight_decay`` does not apply. fedlearn's own SGD applies it to none:
+            `client.learners.sgd` adds it to the gradients.
         """
         if self.is_ours:
             return sgd(parameters, lr=lr, momentum=self._training.momentum)

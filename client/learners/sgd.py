@@ -262,16 +262,17 @@ class SGD(Learner):
         The mean of a batch is that of its parts, each weighing as its own mean divides by: where few targets of an
         example count, it weighs little.
         """
-        parameters, objective = list(self.model.parameters), self.model.objective
-        size = self.training.micro_batch or len(targets)
-        parts = [slice(*each) for each in pairwise(self._cut_up(len(targets), size, task, "training.micro_batch"))]
-        if len(parts) == 1:
+        parameters, size = list(self.model.parameters), self.training.micro_batch
+        cuts = self._cut_up(len(targets), size, task, "training.micro_batch") if size else []
+        if len(cuts) <= 2:
             loss = self.loss(inputs, targets, task)
             return loss.detach(), list(torch.autograd.grad(loss, parameters, materialize_grads=True))
-        weights = [objective.divisor(targets[part]) for part in parts]
+        parts = [slice(*each) for each in pairwise(cuts)]
+        weights = [self.model.objective.divisor(targets[part]) for part in parts]
+        whole = sum(weights) or 1.0
         mean, gradients = torch.zeros((), device=self.model.device), list[Tensor]()
         for part, weight in zip(parts, weights, strict=True):
-            loss = self.loss(inputs[part], targets[part], task) * (weight / (sum(weights) or 1.0))
+            loss = self.loss(inputs[part], targets[part], task) * (weight / whole)
             found = torch.autograd.grad(loss, parameters, materialize_grads=True)
             if gradients:
                 torch._foreach_add_(gradients, found)
@@ -292,6 +293,7 @@ class SGD(Learner):
         update = self.optimizer(parameters, task)
         decay = self.training.weight_decay if self._optimizer.is_ours else 0.0  # any other does it itself
         decaying = [place for place, (_, decays) in enumerate(self._with_decay(parameters)) if decays]
+        shrunk = [parameters[place] for place in decaying]
         pull = float(task.config.get("proximal-mu", self.training.proximal_mu))
         start = [p.detach().clone() for p in parameters] if pull else []
 
@@ -300,8 +302,7 @@ class SGD(Learner):
                 gradients = owned(gradients)
                 self.gradients(gradients, task)
                 if decay and decaying:
-                    of, at = ([each[place] for place in decaying] for each in (gradients, parameters))
-                    torch._foreach_add_(of, at, alpha=decay)
+                    torch._foreach_add_([gradients[place] for place in decaying], shrunk, alpha=decay)
                 if pull:
                     torch._foreach_add_(gradients, parameters, alpha=pull)
                     torch._foreach_add_(gradients, start, alpha=-pull)

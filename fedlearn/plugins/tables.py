@@ -335,7 +335,7 @@ FEATURES = {
     "attackers": "server.features.attacks.attackers:Attackers",
     "backdoor": "server.features.attacks.backdoor_success:BackdoorSuccess",
     "downlink": "server.features.downlink.downlink:CodedDownlink",
-    "growing state": "server.features.downlink.growing:GrowingState",
+    "growing state": "server.features.downlink.growing_state:GrowingState",
     "slices": "server.features.slices:SlicedClients",
     "measures on nodes": "server.features.evaluation.on_nodes:MeasuresOnNodes",
     "confusion": "server.features.evaluation.confusion:Confusions",

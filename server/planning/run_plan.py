@@ -21,7 +21,7 @@ from server.early_stopping import check_stopping, check_validation, hides_rows
 from server.exchange.exchange import Exchange
 from server.feature import Feature, features_of
 from server.planning.compatibility import check_fitting, check_schedule, check_stack
-from server.planning.dropping import cost_of_dropping
+from server.planning.dropping_cost import cost_of_dropping
 from server.planning.plan_rules import OF_PLANS
 from server.rules import Asked, check_rules
 from server.schedules import load_schedule, metrics_of

@@ -1,4 +1,4 @@
-"""A client keeps the history that it has seen, and is sent what it lacks; the run has the same bytes."""
+"""A client of decomfl keeps the history of scalars, and the server sends only the missing end: same SHA-256."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from client.memory import NodeMemory
 from client.received import received_state
 from fedlearn.core.errors import Refused
 from fedlearn.wire.grown import name_of
-from server.features.downlink.growing import GrowingState
+from server.features.downlink.growing_state import GrowingState
 from server.selectors.selector import Selector
 from tests.unit.algorithms.scalars.test_scalars import K, ran
 

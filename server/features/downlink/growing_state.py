@@ -13,6 +13,7 @@ from flwr.app import ArrayRecord
 
 from fedlearn import wire
 from fedlearn.config import RunConfig
+from fedlearn.core.state import State
 from fedlearn.wire.decoded_state import name_anchor
 from fedlearn.wire.grown import length_in, name_of
 from server.feature import Feature, Instructions
@@ -29,14 +30,19 @@ class GrowingState(Feature):
 
     def instruct(self, instructions: Instructions) -> None:
         """Put the end of the array in place of it, in messages to clients that keep its beginning."""
-        state, name = wire.unpack_arrays(instructions.state), self.strategy.grows
-        ends: dict[str, ArrayRecord] = {}
+        state = wire.unpack_arrays(instructions.state)
+        ends: dict[str, ArrayRecord | None] = {}
         for message in instructions.messages:
             kept = (instructions.anchors or {}).get(message.metadata.dst_node_id, "")
-            begun = state[name][: length_in(kept)]
-            if not len(begun) or name_of(begun) != kept:
-                continue
             if kept not in ends:
-                ends[kept] = wire.pack_arrays({**state, name: state[name][len(begun) :]})
-            message.content[wire.state_key(message.content)] = ends[kept]
-            name_anchor(message.content, kept, None)
+                ends[kept] = self._end_of(state, kept)
+            if (end := ends[kept]) is not None:
+                message.content[wire.state_key(message.content)] = end
+                name_anchor(message.content, kept, None)
+
+    def _end_of(self, state: State, kept: str) -> ArrayRecord | None:
+        """Return the state with the end of the array alone; None where `kept` does not name its beginning."""
+        grown, count = state[self.strategy.grows], length_in(kept)
+        if not len(grown[:count]) or name_of(grown[:count]) != kept:
+            return None
+        return wire.pack_arrays({**state, self.strategy.grows: grown[count:]})

@@ -1,4 +1,4 @@
-"""Before round 1 few clients that drop are told what it has cost, and what sends fewer bytes without it."""
+"""A run of few clients that drop entries says before round 1 what dropping has cost, and names a cheaper codec."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import fedlearn
 from fedlearn.compression import load_codec
 from fedlearn.config import config_from
-from server.planning.dropping import REMEDY, cost_of_dropping
+from server.planning.dropping_cost import REMEDY, cost_of_dropping
 
 
 def note(**given):
