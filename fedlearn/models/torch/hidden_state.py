@@ -128,9 +128,9 @@ class Beside:
                 if (copy := self._kept.get(id(value))) is None:
                     self._remembered.append(Numbers(where, value, value.detach().clone(), torch.equal))
                 else:
-                    from fedlearn.models.torch.mapped_base import is_same  # imports torch
+                    from fedlearn.models.torch.mapped_base import same_as  # imports torch
 
-                    self._remembered.append(Numbers(where, value, copy, is_same))
+                    self._remembered.append(Numbers(where, value, copy, same_as(value)))
         elif isinstance(value, np.ndarray):
             if value.flags.writeable and not isinstance(value, np.memmap):
                 self._remembered.append(Numbers(where, value, value.copy(), np.array_equal))

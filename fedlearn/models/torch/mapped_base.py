@@ -17,7 +17,7 @@ import mmap
 import os
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,18 +53,33 @@ def mapped(tensors: Sequence[Tensor]) -> dict[int, Tensor]:
     return {}
 
 
-def is_same(own: Tensor, reference: Tensor) -> bool:
-    """Return whether a mapped tensor has the numbers of the file; compared only where this process wrote to its pages.
+def same_as(mapped_one: Tensor) -> Callable[[Tensor, Tensor], bool]:
+    """Return a function like `torch.equal`, of a mapped tensor and another one with the numbers of its file.
+
+    Numbers are compared only where this process may have written some, and where the tensor is given other memory or
+    another view of it, as ``tensor.data = ...`` does.
+    """
+    begun = mapped_one.detach()  # whose memory is then nobody else's
+
+    def is_same(own: Tensor, reference: Tensor) -> bool:
+        lies_there = own.data_ptr() == begun.data_ptr() and own.dtype == begun.dtype
+        is_whole = lies_there and own.shape == begun.shape and own.stride() == begun.stride()
+        return (is_whole and not _may_be_written(begun)) or torch.equal(own, reference)
+
+    return is_same
+
+
+def _may_be_written(tensor: Tensor) -> bool:
+    """Return whether this process may have written to the pages of a mapped tensor.
 
     A page that was written to is no longer one of the file, as Linux says in /proc/self/pagemap.
     """
-    begin, end = own.data_ptr() // mmap.PAGESIZE, -(-(own.data_ptr() + own.nbytes) // mmap.PAGESIZE)
+    begin, end = tensor.data_ptr() // mmap.PAGESIZE, -(-(tensor.data_ptr() + tensor.nbytes) // mmap.PAGESIZE)
     with suppress(OSError), PAGES.open("rb", buffering=0) as pages:
         flags = np.frombuffer(os.pread(pages.fileno(), 8 * (end - begin), 8 * begin), np.uint64)
         here, swapped, of_file = (flags >> np.uint64(bit) & np.uint64(1) for bit in (63, 62, 61))
-        if len(flags) == end - begin and not (swapped | (here & (1 - of_file))).any():
-            return True
-    return torch.equal(own, reference)
+        return len(flags) != end - begin or bool((swapped | (here & (1 - of_file))).any())
+    return True
 
 
 def _mapped(tensors: Sequence[Tensor]) -> dict[int, Tensor]:

@@ -145,17 +145,36 @@ def test_one_number_that_was_written_is_found_wherever_it_lies(pages, monkeypatc
     tensors = [torch.arange(50_000.0), torch.ones(7), torch.zeros(3, 5_000)]
     kept = mapped_base.mapped(tensors)
     own = [(each, kept[id(each)]) for each in tensors]
+    is_same = [mapped_base.same_as(each) for each in tensors]
     compared = []
     monkeypatch.setattr(torch, "equal", lambda a, b, equal=torch.equal: compared.append(len(a)) or equal(a, b))
-    assert all(mapped_base.is_same(*each) for each in own)
+    assert all(same(*each) for same, each in zip(is_same, own, strict=True))
     assert len(compared) == (0 if pages.exists() else 3)  # no page was written to
-    for tensor, reference in own:
+    for same, (tensor, reference) in zip(is_same, own, strict=True):
         flat = tensor.view(-1)
         for place in (0, len(flat) // 2, len(flat) - 1):
             before = float(flat[place])
             flat[place] = 9.5
-            assert not mapped_base.is_same(tensor, reference)
+            assert not same(tensor, reference)
             flat[place] = before
-            assert mapped_base.is_same(tensor, reference)  # its page is its own, and compared
-    loose = torch.arange(50_000.0) + 1
-    assert not mapped_base.is_same(loose, own[0][1])  # one that lies elsewhere
+            assert same(tensor, reference)  # its page is its own, and compared
+
+
+OTHER_MEMORY = {
+    "memory that nobody has touched": lambda data: torch.from_numpy(np.zeros(data.shape, np.float32)),
+    "other numbers": lambda data: data + 1,
+    "its transpose": lambda data: data.t(),
+    "its beginning": lambda data: data[:1],
+    "another part of it": lambda data: data[:, 1:],
+    "its bits": lambda data: data.view(torch.int32),
+}
+
+
+@pytest.mark.parametrize("how", OTHER_MEMORY)
+def test_a_tensor_that_is_given_other_memory_has_other_numbers(how):
+    tensor = torch.arange(4_000_000.0).reshape(2_000, 2_000)
+    kept = mapped_base.mapped([tensor])[id(tensor)]
+    same = mapped_base.same_as(tensor)
+    assert same(tensor, kept)
+    tensor.data = OTHER_MEMORY[how](tensor.data)
+    assert not same(tensor, kept)
