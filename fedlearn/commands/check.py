@@ -58,9 +58,9 @@ def walked(settings: Mapping[str, object]) -> Walk:
     """Make a run of the settings in a folder of its own, and return its walk."""
     from fedlearn.algorithms.conformance.walks import Walk
     from fedlearn.commands.run_once import run_once
+    from fedlearn.core.state_files import unpack_state
     from fedlearn.runs.file_names import kept_name
     from fedlearn.runs.nodes_csv import read_nodes
-    from fedlearn.runs.state_files import unpack_state
 
     with TemporaryDirectory() as folder:
         config = run_settings({**settings, "out": folder}, [], None, environment={})

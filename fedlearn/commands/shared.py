@@ -33,8 +33,8 @@ from fedlearn.runs.safe_reading import check_path, cleaned
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "dealt.json", "checkpoint.json",
-    "metrics.csv", "checkpoint", "model.safetensors", "tensorboard", "mlflow_run_id.txt", "wandb_run_id.txt", "wandb",
-    "tracebacks.txt",
+    "metrics.csv", "checkpoint", "model.safetensors", "frozen.safetensors", "tensorboard", "mlflow_run_id.txt",
+    "wandb_run_id.txt", "wandb", "tracebacks.txt",
 }  # fmt: skip
 ADDRESS = re.compile(r"[\w.:\[\]-]+:(\d{1,5})")
 MOST_LINES = 20  # of statistics in the table at the end of a run

@@ -257,6 +257,7 @@ MOVED: dict[str, str] = {
     "fedlearn.private_trees.nodes": "fedlearn.private_trees.node_table",
     "fedlearn.private_trees.columns": "fedlearn.private_trees.table_cells",
     "fedlearn.runs.nodes": "fedlearn.runs.nodes_csv",
+    "fedlearn.runs.state_files": "fedlearn.core.state_files",
     "fedlearn.runs.answers": "fedlearn.runs.analysis_answers",
     "fedlearn.runs.classes": "fedlearn.runs.classes_json",
     "fedlearn.runs.statistics": "fedlearn.runs.statistics_json",

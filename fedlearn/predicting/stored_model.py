@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from fedlearn.config import RunConfig
 from fedlearn.core.errors import UsageError, said
 from fedlearn.core.state import State, digest_of
+from fedlearn.core.state_files import frozen_of, unpack_state, unpack_with_tied
 from fedlearn.data.data_spec import DataSpec
 from fedlearn.models import load_model, planned_for
 from fedlearn.models.model import Model
@@ -20,7 +21,6 @@ from fedlearn.predicting.predictor import Predictor
 from fedlearn.predicting.preparation import Preparation
 from fedlearn.runs.file_names import BEST, FROZEN, MODEL
 from fedlearn.runs.safe_reading import open_regular
-from fedlearn.runs.state_files import frozen_of, unpack_state, unpack_with_tied
 
 EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it
 MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole

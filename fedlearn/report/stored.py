@@ -31,6 +31,7 @@ from fedlearn.runs.file_names import (
     DEALT,
     ENVIRONMENT,
     EVENTS,
+    FROZEN,
     MODEL,
     NODES,
     SETTINGS,
@@ -44,7 +45,9 @@ from fedlearn.runs.safe_reading import cleaned, read_small
 from fedlearn.runs.secret_participation import OF_A_RUN, is_secret, without_participation
 
 NOTES = "notes.txt"  # written by the user
-RAW_FILES = (*MARKS, NODES, CLASSES, STATISTICS, ANALYSIS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST)
+RAW_FILES = (
+    *MARKS, NODES, CLASSES, STATISTICS, ANALYSIS, NOTES, ENVIRONMENT, DATA, DEALT, CHECKPOINT, MODEL, BEST, FROZEN,
+)  # fmt: skip
 OPEN_FILES = tuple(name for name in RAW_FILES if name not in (EVENTS, TABLE, NODES, DEALT, CHECKPOINT))
 WENT_WRONG = (
     "failed", "refused", "late", "abandoned", "too-few-ready", "answered-late", "too-far", "evaluation-refused",

@@ -25,6 +25,7 @@ from pathlib import Path
 from fedlearn.core.cohort import Typical
 from fedlearn.core.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.core.state import Array, State, digest_of
+from fedlearn.core.state_files import pack_state
 from fedlearn.runs.appended import AppendedFiles
 from fedlearn.runs.arithmetic import CHANGES
 from fedlearn.runs.committed import Committed
@@ -36,7 +37,6 @@ from fedlearn.runs.manifest import Manifest, Setting
 from fedlearn.runs.memories import MemoryFile, appended, begun, written
 from fedlearn.runs.published import Published, best_to_publish, check_best
 from fedlearn.runs.stale_files import check_not_lost, clear
-from fedlearn.runs.state_files import pack_state
 from fedlearn.runs.stored_round import Stored, found_code, read_code, read_state, read_stored
 
 LARGE = 32 << 20  # bytes of arrays that no round changes, from which on they are stored once

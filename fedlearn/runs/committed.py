@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fedlearn.core.state import State
+from fedlearn.core.state_files import pack_state
 from fedlearn.runs.file_names import state_name
 from fedlearn.runs.history import History, RoundRecord
-from fedlearn.runs.state_files import pack_state
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from fedlearn.core.errors import CheckpointError
-from fedlearn.runs.file_names import BEST, CHECKPOINT, HISTORY, MODEL, PARTS, TABLE, memory_name, state_name
+from fedlearn.runs.file_names import BEST, CHECKPOINT, FROZEN, HISTORY, MODEL, PARTS, TABLE, memory_name, state_name
 
 
 def check_not_lost(folder: Path) -> None:
@@ -26,5 +26,5 @@ def clear(folder: Path, named: Collection[str]) -> None:
     for path in (folder / PARTS).iterdir():
         if f"{PARTS}/{path.name}" not in {*named, HISTORY} and not path.is_dir():
             path.unlink()
-    for name in (CHECKPOINT, MODEL, BEST, TABLE):
+    for name in (CHECKPOINT, MODEL, BEST, FROZEN, TABLE):
         (folder / f".{name}.tmp").unlink(missing_ok=True)

@@ -8,9 +8,9 @@ from safetensors import SafetensorError
 
 from fedlearn.core.errors import UsageError, said
 from fedlearn.core.state import Array, State
+from fedlearn.core.state_files import pack_state, unpack_state
 from fedlearn.runs.file_names import contributions_name
 from fedlearn.runs.files import storing, write_atomically
-from fedlearn.runs.state_files import pack_state, unpack_state
 
 
 def write_contributions(folder: Path, round_number: int, arrays: State) -> None:

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from fedlearn.core.errors import CheckpointError, UsageError
 from fedlearn.core.metrics import Metrics
 from fedlearn.core.state import Array, State, is_same
+from fedlearn.core.state_files import frozen_of, unpack_state
 from fedlearn.plugins import objects
 from fedlearn.runs.appended import Written
 from fedlearn.runs.file_names import CHECKPOINT, HISTORY, NODE_STATES, STATE, memory_name, state_name
@@ -23,7 +24,6 @@ from fedlearn.runs.files import sha256
 from fedlearn.runs.history import History, RoundRecord
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.memories import MemoryFile
-from fedlearn.runs.state_files import frozen_of, unpack_state
 
 OBJECT_NAME = re.compile(rf"{objects.FOLDER}/\w+-[0-9a-f]{{{objects.DIGITS}}}\.pickle")
 

@@ -152,7 +152,7 @@ def _measures_on_nodes(config: RunConfig) -> bool:
 
 def _anchor_size(config: RunConfig, folder: RunFolder) -> int:
     """Return the bytes that an anchor adds to a message; 0 where there are no anchors."""
-    from fedlearn.runs.state_files import unpack_state
+    from fedlearn.core.state_files import unpack_state
     from fedlearn.wire.decoded_state import anchor_size
 
     how = load_anchor(config.compression)

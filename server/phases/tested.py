@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from fedlearn.core.cohort import At
 from fedlearn.core.metric import Measured
 from fedlearn.core.state import State
+from fedlearn.core.state_files import unpack_state
 from fedlearn.runs.file_names import BEST
-from fedlearn.runs.state_files import unpack_state
 from server.feature import Measures, NewState, measured
 from server.phases.evaluation import measures_of, on_test_set
 from server.run import ServerRun

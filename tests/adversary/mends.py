@@ -795,7 +795,7 @@ MENDS = (
         "unit/models/test_states.py::test_tensor_with_several_names_stands_in_the_state_once_by_the_first",
     ),
     Mend(
-        "K5", "fedlearn/runs/state_files.py",
+        "K5", "fedlearn/core/state_files.py",
         "found = arrays | {name: arrays[stored] for name, stored in tied.items()}",
         "found = arrays",
         "end_to_end/test_states_of_modules.py::test_tied_parameters_are_sent_and_stored_once_and_stay_equal",

@@ -15,13 +15,13 @@ from fedlearn.config import to_flower
 from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.core.cohort import Fate, NodeReport
 from fedlearn.core.state import UpdateKind, dense_update
+from fedlearn.core.state_files import pack_state
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.models import MODELS
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees.federated.models.forest import empty_state
-from fedlearn.runs.state_files import pack_state
 from strategies import STRATEGIES, load_strategy
 from tests.oracles.cohorts import after, bytes_of, plan_for
 from tests.oracles.forests import made_trees

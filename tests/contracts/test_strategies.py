@@ -15,10 +15,10 @@ from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.core.state import Sends, UpdateKind
+from fedlearn.core.state_files import pack_state
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.models.loaded import initial_state
-from fedlearn.runs.state_files import pack_state
 from strategies import STRATEGIES, load_strategy
 from strategies.fedavg import FedAvg
 from tests.oracles import averaging

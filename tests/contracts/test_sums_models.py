@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from client.learners.sums_learner import SumsLearner
 from fedlearn.core.errors import Refused, SettingError
 from fedlearn.core.state import ArraySpec, UpdateKind, layout_of
+from fedlearn.core.state_files import pack_state
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.model import NOTHING, Planned, Summed
 from fedlearn.models.sums import LARGEST
-from fedlearn.runs.state_files import pack_state
 from tests.oracles import images
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset
 from tests.oracles.sums import config_of, federated, task_of

@@ -10,12 +10,12 @@ from client.memory import NodeMemory
 from fedlearn.config import RunConfig, config_from
 from fedlearn.core.errors import SettingError
 from fedlearn.core.state import UpdateKind, layout_of
+from fedlearn.core.state_files import pack_state
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.model import NOTHING, Ensemble
 from fedlearn.private_trees.federated.learners.tree_learner import TreeLearner
 from fedlearn.private_trees.federated.models.forest import empty_state
 from fedlearn.private_trees.federated.models.forest_classification import ForestClassifier
-from fedlearn.runs.state_files import pack_state
 from tests.oracles import images
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset
 

@@ -11,8 +11,8 @@ import pytest
 
 from fedlearn.attacks import attackers_of
 from fedlearn.core.errors import RunFailed, SettingError
+from fedlearn.core.state_files import unpack_state
 from fedlearn.models.presets import settings_from
-from fedlearn.runs.state_files import unpack_state
 from tests.end_to_end.conftest import CHEAP, some_slow
 
 LYING = {

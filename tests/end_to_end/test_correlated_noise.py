@@ -18,8 +18,8 @@ import pytest
 
 from fedlearn.auditing.nodes.chosen_model import Chosen
 from fedlearn.core.errors import RunFailed, SettingError
+from fedlearn.core.state_files import unpack_state
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.runs.state_files import unpack_state
 from server.features.privacy import correlated
 from server.features.privacy.correlated import INVERSE, MATRIX, ROWS, CorrelatedRows
 from tests.end_to_end.conftest import Run

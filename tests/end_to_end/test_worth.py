@@ -11,9 +11,9 @@ import fedlearn
 from fedlearn.commands.valuing import valued
 from fedlearn.core.errors import SettingError, UsageError
 from fedlearn.core.state import Entries
+from fedlearn.core.state_files import unpack_state
 from fedlearn.report.page.analysis_section import worth
 from fedlearn.report.stored import read_run
-from fedlearn.runs.state_files import unpack_state
 from fedlearn.runs.stored_changes import read_contributions, write_contributions
 from server.features.contributions.rebuilt import Rebuilt
 from strategies.collected import Collected

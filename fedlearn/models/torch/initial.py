@@ -16,9 +16,10 @@ import numpy as np
 
 from fedlearn.config.tables.learning_settings import ModelSettings
 from fedlearn.core.errors import SettingError, said
-from fedlearn.core.state import Array, State, plain_names
+from fedlearn.core.state import Array, State, digest_of, plain_names
+from fedlearn.core.state_files import frozen_of
 
-OF_A_RUN = "model.safetensors"
+OF_A_RUN, FROZEN = "model.safetensors", "frozen.safetensors"
 TORCH = (".pt", ".pth", ".bin")  # what torch.save makes; only tensors are read of them
 MOST_BYTES = 1 << 33
 
@@ -59,7 +60,7 @@ def initial_from(settings: ModelSettings, first: State, beside: Mapping[str, Arr
     content = _content(path)
     if settings.initial_sha256 not in ("", hashlib.sha256(content).hexdigest()):
         raise _wrong(path, "it holds another model now than when its SHA-256 was taken: leave out model.initial_sha256")
-    found = plain_names(_arrays(path, content))
+    found = plain_names({**_arrays(path, content), **_stored_apart(path, content)})
     for name, array in first.items():
         if name not in found:
             raise _wrong(path, f"it has no {name}, which the model has{_hint(path)}")
@@ -92,6 +93,21 @@ def _arrays(path: Path, content: bytes) -> dict[str, Array]:
         return arrays
     except Exception as error:  # of a file that may be anything
         raise _wrong(path, f"it holds no model: {said(error)}; name a run, a .safetensors or a .pt file") from None
+
+
+def _stored_apart(path: Path, content: bytes) -> dict[str, Array]:
+    """Return the large frozen arrays that a run has stored once, in a file of their own."""
+    try:
+        digest = "" if path.suffix in TORCH else frozen_of(content)
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise _wrong(path, f"its head is not what a run writes: {said(error)}") from None
+    if not digest:
+        return {}
+    folder = next((each for each in path.parents[:2] if (each / FROZEN).exists()), path.parent)  # or of RUN/models
+    arrays = _arrays(folder / FROZEN, _content(folder / FROZEN))
+    if digest_of(arrays) != digest:
+        raise _wrong(folder / FROZEN, f"its arrays are not those that {path.name} was trained with")
+    return arrays
 
 
 def _of_torch(content: bytes) -> dict[str, Array]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from faulty import CNN, FaultyModel, FaultySGD, partial
 
-from fedlearn.runs.state_files import pack_state
+from fedlearn.core.state_files import pack_state
 
 
 class TellingSGD(FaultySGD):

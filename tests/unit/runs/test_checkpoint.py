@@ -11,13 +11,13 @@ import pytest
 import safetensors.numpy
 
 from fedlearn.core.errors import CheckpointError, RunFailed
+from fedlearn.core.state_files import pack_state
 from fedlearn.runs import checkpoint, files
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.file_names import CHECKPOINT
 from fedlearn.runs.files import sha256, write_atomically
 from fedlearn.runs.history import RoundRecord
 from fedlearn.runs.memories import packed, unpacked
-from fedlearn.runs.state_files import pack_state
 
 REAL_WRITE = files._put_into_place
 

@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 import fedlearn
+from fedlearn.commands.forgetting import certified
 from fedlearn.core.errors import FedlearnError, UsageError
+from fedlearn.core.state_files import frozen_of, unpack_state
 from fedlearn.data import from_arrays
 from fedlearn.runs import checkpoint
-from fedlearn.runs.state_files import frozen_of, unpack_state
 
 RNG = np.random.default_rng(3)
 ROWS, LABELS = RNG.normal(size=(40, 6)).astype("float32"), RNG.integers(0, 3, 40)
@@ -105,3 +106,38 @@ def test_a_run_begins_from_the_model_of_another(tmp_path, large):
     second = ran(tmp_path / "second", rounds=1, from_=str(first.folder))
     assert not np.array_equal(second.state["3.weight"], first.state["3.weight"])
     assert np.array_equal(second.state["0.weight"], first.state["0.weight"])
+    third = ran(tmp_path / "third", rounds=1, from_=str(first.folder / "models" / "round-000001.safetensors"))
+    assert third.sha256 == second.sha256
+
+
+def trained_whole():
+    return made().requires_grad_(True)
+
+
+def test_a_run_that_trains_all_begins_from_one_that_did_not(tmp_path, large):
+    first = ran(tmp_path / "first", rounds=1)
+    second = ran(tmp_path / "second", model=trained_whole, rounds=1, lr=1e-30, from_=str(first.folder))
+    for name, array in first.state.items():
+        assert np.allclose(second.state[name], array, atol=1e-6), name
+
+
+def test_a_run_on_another_base_begins_from_none_of_its_own(tmp_path, large):
+    first = ran(tmp_path / "first", rounds=1)
+    with pytest.raises(UsageError, match="is never sent, and has other numbers there"):
+        ran(tmp_path / "second", model=other, rounds=1, from_=str(first.folder))
+    elsewhere = ran(tmp_path / "elsewhere", model=other, rounds=1)
+    (first.folder / "frozen.safetensors").write_bytes((elsewhere.folder / "frozen.safetensors").read_bytes())
+    with pytest.raises(UsageError, match=r"its arrays are not those that model\.safetensors was trained with"):
+        ran(tmp_path / "third", model=other, rounds=1, from_=str(first.folder))
+    (first.folder / "frozen.safetensors").unlink()
+    with pytest.raises(UsageError, match="there is no such file"):
+        ran(tmp_path / "fourth", rounds=1, from_=str(first.folder))
+
+
+def test_a_client_is_forgotten_in_a_run_that_stores_them_once(tmp_path, large):
+    settings = {"rounds.keep_every": 1, "rounds.selector": "ranked"}
+    run = ran(tmp_path / "run", clients=3, settings=settings)
+    forgotten = run.forget(1, out=tmp_path / "forgotten")
+    assert forgotten.sha256 != run.sha256
+    assert certified(tmp_path / "forgotten" / "forgotten.json", again=True).after == forgotten.sha256  # made again
+    assert (tmp_path / "forgotten" / "frozen.safetensors").exists()

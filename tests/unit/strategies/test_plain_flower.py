@@ -13,7 +13,7 @@ from fedlearn import wire
 from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.core.errors import RunFailed, SettingError
 from fedlearn.core.state import Entries, Sends, UpdateKind, layout_of
-from fedlearn.runs.state_files import pack_state
+from fedlearn.core.state_files import pack_state
 from server.exchange.grids import CohortGrid
 from strategies import load_strategy
 from strategies.collected import Collected

@@ -13,8 +13,8 @@ from fedlearn import wire
 from fedlearn.compression import Anchor, anchor_codec
 from fedlearn.config import config_from
 from fedlearn.core.errors import UsageError
+from fedlearn.core.state_files import pack_state
 from fedlearn.runs.folder import RunFolder
-from fedlearn.runs.state_files import pack_state
 from fedlearn.sweeps.estimate import TRIED, foretell
 from fedlearn.wire.decoded_state import anchor_size, name_anchor
 

@@ -48,7 +48,7 @@ def frozen_of(data: bytes) -> str:
 
 
 def unpack_with_tied(data: bytes, frozen: Mapping[str, Array] | None = None) -> dict[str, Array]:
-    """Return the arrays of a safetensors file, and those in another one, under all names that a torch module knows."""
+    """Return a model's arrays: those of a safetensors file and `frozen` ones, each under every name in the module."""
     arrays = {**(frozen or {}), **unpack_state(data)}
     head = _head(data)
     tied = json.loads(head[FROZEN])[TIED] if FROZEN in head else json.loads(head.get(TIED, "{}"))
