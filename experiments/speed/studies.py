@@ -144,7 +144,7 @@ def first(options: argparse.Namespace) -> None:
 
 
 def warm(options: argparse.Namespace) -> None:
-    """Print processor milliseconds of a run that is not the first of its process, and those of its fits."""
+    """Print the processor time of a warm run and of its local training, in milliseconds."""
     import fedlearn
     from client.isolated_fits import Fits
 

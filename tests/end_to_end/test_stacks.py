@@ -10,6 +10,7 @@ import pytest
 from client.learners.sgd import SGD
 from client.learners.stack import Stack
 from fedlearn.core.errors import SettingError
+from tests.marked import some_long
 
 STACKED = {
     "model.name": "faulty:stacked_model", "clients": 8, "rounds.cohort": 0, "rounds.quorum": 0.5, "training.stack": 4,
@@ -83,6 +84,30 @@ def test_small_clients_are_trained_together_by_default_with_the_bytes_of_one_by_
     assert run.sha == execute({**SMALL, "training.stack": 1}, engine="inline").sha
     assert together == [7, 7]
     assert {execute({**SMALL, "engine.workers": workers}).sha for workers in (1, 2, 3)} == {run.sha}
+
+
+FURTHER = {
+    "drop": {"compression.codec": "drop:0.3"},
+    "residual": {"compression.codec": "residual,top-k:0.1", "compression.send": "update"},
+    "masked": {"secure.sums": "masked"},
+    "part of a pass": {"training.passes": 0.6},
+    "batches of one": {"training.batch_size": 1, "training.lr": 0.01},
+    "some decay": {
+        "training.optimizer": "adamw", "training.lr": 0.001, "training.weight_decay": 0.1,
+        "training.decayed": "!*.bias",
+    },
+    "clipped": {"training.clip_norm": 0.5},
+    "sent in part": {"training.send": "last"},
+    "slices": {"strategy.name": "heterofl"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", some_long(FURTHER, "masked", "batches of one", "sent in part", "slices", "clipped"))
+def test_small_clients_have_their_bytes_whatever_else_is_asked(name, execute, together):
+    settings = {**SMALL, **FURTHER[name], "rounds.total": 1}
+    run = execute(settings, engine="inline")
+    assert together
+    assert run.sha == execute({**settings, "training.stack": 1}, engine="inline").sha
 
 
 @pytest.mark.parametrize("stacks", [(0, 1), (1, 0)])

@@ -50,7 +50,7 @@ class DeComFL(Sums):
     grows = SCALARS
 
     def released(self, total: Any, config: RunConfig, release: Callable[[MaskedSum], MaskedSum]) -> Any:
-        """Return the noisy sum of a round, as if the expected number of clients had sent it, whoever came."""
+        """Return the noisy sum of a round, weighted by the expected number of clients, however many reported."""
         count = directions_of(config)
         sums = total.totals["sums"][1:] if total.totals else np.zeros(count, np.int64)
         exact: Float64 = STEP * sums.astype(np.float64)  # below 2^53, times a power of two

@@ -97,7 +97,7 @@ class NewRecords:
 
 @dataclass(frozen=True, slots=True)
 class BlockTask:
-    """Run the nodes of one block, or of several in a row; check their reports and add up those of each block.
+    """Train the nodes of adjacent blocks of the cohort, check their reports, and add up the reports of each block.
 
     Parameters
     ----------

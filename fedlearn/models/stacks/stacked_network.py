@@ -124,7 +124,7 @@ class ExactNetwork(StackedNetwork):
     kind = Exact
 
     def _inputs(self, inputs: Tensor, streams: Sequence[Stream]) -> Stacked:
-        """Return the batches, each with the strides that it has alone: those of one example say how it lies."""
+        """Return the batches as one stacked tensor; each batch has the strides that it has outside of a stack."""
         made = super()._inputs(inputs, streams)
         made._parts = list(inputs.tensor_split(len(streams)))
         return made

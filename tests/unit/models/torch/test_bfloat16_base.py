@@ -20,7 +20,7 @@ ROWS, LABELS, LR = RNG.normal(size=(60, 6)).astype("float32"), RNG.integers(0, 3
 
 
 class Adapted(nn.Module):
-    """A base of bfloat16 whose answers are narrow, as those of a language model, and adapters of float32."""
+    """A frozen bfloat16 base that returns bfloat16 logits, as language models do, below float32 adapters."""
 
     def __init__(self):
         super().__init__()
